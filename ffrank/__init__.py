@@ -1,0 +1,1 @@
+"""Certified dimensions of neural function spaces, by exact linear algebra over finite fields."""
