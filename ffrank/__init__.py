@@ -1,1 +1,83 @@
-"""Certified dimensions of neural function spaces, by exact linear algebra over finite fields."""
+"""Certified dimensions of neural function spaces, by exact linear algebra over finite fields.
+
+Importing this module loads neither numba nor SymPy; every name below is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ffrank.certificate.certificate import Certificate
+    from ffrank.certificate.prover import certify
+    from ffrank.certificate.verify import Verification, verify
+    from ffrank.linalg import (
+        det,
+        inverse,
+        matmul,
+        nullspace,
+        ple,
+        rank,
+        rank_profile,
+        rref,
+        solve,
+    )
+    from ffrank.program.ir import Program
+    from ffrank.program.trace import Tensor, concatenate, parametrization, stack
+
+_HOMES = {
+    "Certificate": "certificate.certificate",
+    "Program": "program.ir",
+    "Tensor": "program.trace",
+    "Verification": "certificate.verify",
+    "certify": "certificate.prover",
+    "concatenate": "program.trace",
+    "det": "linalg",
+    "inverse": "linalg",
+    "matmul": "linalg",
+    "nullspace": "linalg",
+    "parametrization": "program.trace",
+    "ple": "linalg",
+    "rank": "linalg",
+    "rank_profile": "linalg",
+    "rref": "linalg",
+    "solve": "linalg",
+    "stack": "program.trace",
+    "verify": "certificate.verify",
+}
+
+__all__ = [
+    "Certificate",
+    "Program",
+    "Tensor",
+    "Verification",
+    "certify",
+    "concatenate",
+    "det",
+    "inverse",
+    "matmul",
+    "nullspace",
+    "parametrization",
+    "ple",
+    "rank",
+    "rank_profile",
+    "rref",
+    "solve",
+    "stack",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ffrank' has no attribute {name!r}")
+    value = getattr(import_module(f"ffrank.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,1 +1,1 @@
-""""""
+"""Parametrized maps as small programs, and their interpreters."""

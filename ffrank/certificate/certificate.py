@@ -1,0 +1,96 @@
+"""A certificate: a frozen view on the JSON object that FORMAT.md describes."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ffrank.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Certificate"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certified dimension.
+
+    Attributes
+    ----------
+    content : mapping
+        The JSON object.
+    notes : tuple of str
+        What a person should know beside it; not part of the certificate.
+    """
+
+    content: Mapping[str, Any]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def parameters(self) -> int:
+        """P, the number of parameters."""
+        return int(self.content["parameters"])
+
+    @property
+    def lower(self) -> int:
+        """A proven lower bound of the dimension."""
+        return int(self.content["dimension"]["lower"])
+
+    @property
+    def upper(self) -> int:
+        """An upper bound of the dimension; ``status`` says of which kind."""
+        return int(self.content["dimension"]["upper"])
+
+    @property
+    def value(self) -> int | None:
+        """The dimension, if both bounds agree."""
+        value: int | None = self.content["dimension"]["value"]
+        return value
+
+    @property
+    def status(self) -> str:
+        """``exact``, ``exact-with-probability`` or ``bounds``."""
+        return str(self.content["dimension"]["status"])
+
+    def __repr__(self) -> str:
+        shown = self.value if self.value is not None else f"{self.lower}..{self.upper}"
+        return f"Certificate(dimension={shown}, status={self.status!r}, parameters={self.parameters})"
+
+    def to_json(self) -> str:
+        """The file's text: one line for each top-level key, ending in a newline."""
+        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in self.content.items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the path cannot be written.
+        """
+        path = Path(path)
+        try:
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            try:
+                with os.fdopen(handle, "w", encoding="ascii") as out:
+                    out.write(self.to_json())
+                Path(temporary).chmod(0o666 & ~_umask())
+                Path(temporary).replace(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as e:
+            raise InputError(f"{path}: cannot be written: {e.strerror}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,132 @@
+"""The lower bound: the rank mod p of the Jacobian at a random point, over as many inputs as it takes.
+
+The rank over N inputs grows with N and, at generic inputs, by no more at each further one, until it stops for
+good (a new generic input that adds nothing lies in the row space for all inputs). A fixed number of rows is
+never trusted: the rule of :func:`jacobian_rank` decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ffrank import linalg
+from ffrank.certificate.witness import power_count
+from ffrank.program.evaluate import Evaluator, point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ffrank.program.ir import Program
+
+    Residues = NDArray[np.int64]
+
+__all__ = ["JacobianRank", "jacobian_at", "jacobian_rank"]
+
+_PATIENCE = 60  # stop when a generic new input would have added nothing with probability 2^-_PATIENCE by chance
+
+
+@dataclass(frozen=True)
+class JacobianRank:
+    """Rank profile of the Jacobian over the first inputs, and a solver for its pivot minor.
+
+    Attributes
+    ----------
+    inputs : int
+        Inputs up to the last pivot row.
+    rows, columns : ndarray of shape (rank,)
+        Canonical row and column rank profiles; row (i-1)·m + o for output o of input i.
+    solve : callable
+        Solves the minor [rows, columns] for a right-hand side of shape (rank, k).
+    """
+
+    inputs: int
+    rows: Residues
+    columns: Residues
+    solve: Callable[[Residues], Residues]
+
+    @property
+    def rank(self) -> int:
+        """A lower bound of the dimension; it can be too small (an unlucky point or prime), never too large."""
+        return len(self.rows)
+
+
+def jacobian_at(program: Program, p: int, seed: int, counters: range, out: Residues | None = None) -> Residues:
+    """The Jacobian mod p at θ and the inputs ``counters`` of the point (p, seed).
+
+    Returns
+    -------
+    ndarray of shape (len(counters)·m, P)
+    """
+    evaluator = Evaluator(program, p, point(program, p, seed, 0))
+    inputs = np.array([point(program, p, seed, i) for i in counters]).reshape(-1, program.input_count)
+    return evaluator.jacobian(inputs, out)
+
+
+def jacobian_rank(
+    program: Program,
+    p: int,
+    seed: int,
+    *,
+    bound: int,
+    threads: int | None = None,
+    allocate: Callable[[int, int], Residues] | None = None,
+    report: Callable[[str], None] | None = None,
+) -> JacobianRank:
+    """Take inputs until the rank provably or repeatedly stops growing.
+
+    The rule: stop at the first N for which the rank over N inputs is ``bound``, or for which none of the next q
+    inputs raises it, with p^q ≥ 2^60. Work goes in batches, but the result depends on the rule alone.
+
+    Parameters
+    ----------
+    bound : int
+        A proven upper bound of the generic rank.
+    allocate : callable, optional
+        Makes an array of the given shape, or raises ResourceError.
+    """
+    m, patience = program.output_count, power_count(p, _PATIENCE)
+    kept = np.empty((0, program.parameter_count), np.int64)
+    numbers = np.empty(0, np.int64)  # of the kept rows
+    scanned, batch = 0, max(1, -(-bound // m))
+    while True:
+        if report is not None:
+            report(f"rank of the Jacobian, inputs {scanned + 1} to {scanned + batch}")
+        shape = (len(kept) + batch * m, program.parameter_count)
+        stacked = np.empty(shape, np.int64) if allocate is None else allocate(*shape)
+        stacked[: len(kept)] = kept
+        jacobian_at(program, p, seed, range(scanned + 1, scanned + batch + 1), stacked[len(kept) :])
+        fresh = np.arange(scanned * m, (scanned + batch) * m)
+        numbers, scanned = np.concatenate([numbers, fresh]), scanned + batch
+        found = linalg.ple(stacked, p, threads=threads)
+        numbers = numbers[found.rows]
+        stop = _stop(numbers // m + 1, scanned, bound, patience)
+        if stop is not None and (not len(numbers) or numbers[-1] < stop * m):
+            inputs = int(numbers[-1]) // m + 1 if len(numbers) else 0
+            return JacobianRank(inputs, numbers, found.cols, found.solve_minor)
+        kept = stacked[found.rows]
+        if stop is not None:  # a later input of the batch, beyond the rule's stop, has added rows: leave them out
+            inside = numbers < stop * m
+            rows = numbers[inside]
+            found = linalg.ple(kept[inside], p, threads=threads)
+            return JacobianRank(int(rows[-1]) // m + 1 if len(rows) else 0, rows, found.cols, found.solve_minor)
+        last = max(1, int(np.sum(numbers >= (scanned - 1) * m)))
+        batch = min(-(-(bound - len(numbers)) // last), max(4, scanned)) + patience
+
+
+def _stop(inputs: NDArray[np.int64], scanned: int, bound: int, patience: int) -> int | None:
+    """The first N at which the rule stops, or None; ``inputs`` are those of the pivot rows, in order."""
+    if not len(inputs):
+        return 0 if scanned >= patience or bound == 0 else None
+    reached = int(inputs[bound - 1]) if len(inputs) >= bound else scanned + 1
+    growing = np.unique(inputs)
+    followed = np.append(growing[1:], scanned + 1)
+    # After growing[i] come followed[i] - growing[i] - 1 inputs that add nothing.
+    stalls = np.flatnonzero(followed - growing - 1 >= patience)
+    first = [0] if growing[0] > patience else []
+    stops = first + [int(growing[i]) for i in stalls] + ([reached] if reached <= scanned else [])
+    return min(stops) if stops else None

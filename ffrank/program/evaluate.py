@@ -1,0 +1,334 @@
+"""Evaluation mod p of a program at many inputs at once, and the rows of its Jacobian by reverse mode.
+
+Exact for every odd prime p < 2^31; :mod:`ffrank.program.kernels` states why. Work is cut into chunks of
+inputs and outputs, so that memory stays near ``workspace`` bytes whatever the number of rows.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ffrank.primes import residues
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ffrank.program.ir import Instruction, Program
+
+    Residues: TypeAlias = NDArray[np.int64]
+
+__all__ = ["Evaluator", "point"]
+
+_LANES = 512  # lanes of a kernel call: long enough to vectorise, short enough for the cache
+
+
+def point(program: Program, p: int, seed: int, counter: int) -> Residues:
+    """θ (counter 0) or the input X_counter (counter ≥ 1) of FORMAT.md, section 3, uniform on F_p.
+
+    Returns
+    -------
+    ndarray of shape (P,) or (n,)
+    """
+    count = program.input_count if counter else program.parameter_count
+    return residues(f"ffrank point 1\n{program.digest}\n{p}\n{seed}\n{counter}", p, count)
+
+
+class Evaluator:
+    """A program at one θ of F_p.
+
+    Parameters
+    ----------
+    program : Program
+    p : int
+        An odd prime below 2^31; not checked here.
+    theta : ndarray of shape (P,)
+        Residues mod p.
+    workspace : int
+        Bytes that the values and adjoints of one chunk may take.
+    """
+
+    def __init__(self, program: Program, p: int, theta: Residues, *, workspace: int = 2**27) -> None:
+        from ffrank.program import kernels
+
+        self.program, self.p, self._kernels = program, p, kernels
+        self._field: tuple[int, float] = (p, 1.0 / p)
+        self._terms = kernels.terms(p)
+        self._workspace = workspace
+        self._theta = self._balance(np.asarray(theta, np.int64))
+        self._needs_theta = self._dependent(range(program.first_input))
+        self._varies = self._dependent(range(program.first_input, program.first_instruction))
+
+    def _dependent(self, sources: range) -> list[bool]:
+        found = [n in sources for n in range(self.program.first_instruction)]
+        for instruction in self.program.instructions:
+            found.append(any(found[a] for a in instruction.operands))
+        return found
+
+    def _balance(self, x: Residues) -> Residues:
+        return np.where(x > self.p // 2, x - self.p, x)
+
+    # ------------------------------------------------------------------------------------------ values
+
+    def values(self, inputs: Residues) -> Residues:
+        """f(θ, X) for every input.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (N, n)
+
+        Returns
+        -------
+        ndarray of shape (N, m)
+            Residues 0 … p-1.
+        """
+        inputs = np.asarray(inputs, np.int64)
+        output = self._forward(inputs)[self.program.output] % self.p
+        return np.broadcast_to(output.T, (len(inputs), self.program.output_count))
+
+    def _forward(self, inputs: Residues) -> list[Residues]:
+        """The value of every node, (size, lanes); one lane for nodes that no input reaches."""
+        program = self.program
+        columns = np.ascontiguousarray(self._balance(inputs).T)
+        values = _split(self._theta[:, None], program.sizes[: program.first_input])
+        values += _split(columns, program.sizes[program.first_input : program.first_instruction])
+        for node, instruction in program.steps():
+            values.append(self._value(node, instruction, [values[a] for a in instruction.operands]))
+        return values
+
+    def _value(self, node: int, instruction: Instruction, operands: list[Residues]) -> Residues:
+        shapes, kernels = self.program.shapes, self._kernels
+        match instruction.op:
+            case "const":
+                _, values = instruction.attribute
+                return self._balance(np.array([v % self.p for v in values], np.int64))[:, None]
+            case "add":
+                left, right = np.broadcast_arrays(*operands)
+                total = np.array(left)
+                kernels.add(total.reshape(-1), np.ascontiguousarray(right).reshape(-1), *self._field)
+                return total
+            case "neg":
+                return -operands[0]
+            case "mul":
+                narrow, wide = sorted(operands, key=lambda x: x.shape[1])
+                out = np.zeros_like(wide)
+                kernels.multiply_add(out[:, None], narrow, wide[:, None], *self._field)
+                return out
+            case "pow":
+                return self._power(operands[0], instruction.attribute)
+            case "matmul":
+                out = np.zeros((self.program.sizes[node], max(x.shape[1] for x in operands)), np.int64)
+                product = _Product.forward(*(shapes[n] for n in instruction.operands))
+                self._contract(out[:, None], operands[0], operands[1][:, None], product)
+                return out
+            case _:
+                shaped = [
+                    x.reshape(*shapes[n], x.shape[1]) for x, n in zip(operands, instruction.operands, strict=True)
+                ]
+                moved = self._move(instruction, shaped, shapes[node])
+                return np.ascontiguousarray(moved).reshape(self.program.sizes[node], -1)
+
+    def _move(self, instruction: Instruction, operands: list[Residues], shape: tuple[int, ...]) -> Residues:
+        """The operations that only move or add entries, on arrays (*shape, lanes)."""
+        a = operands[0]
+        match instruction.op:
+            case "reshape":
+                return a.reshape(*shape, a.shape[-1])
+            case "transpose":
+                return a.transpose(*instruction.attribute, a.ndim - 1)
+            case "slice":
+                return a[tuple(slice(*t) for t in instruction.attribute)]
+            case "broadcast":
+                return np.broadcast_to(a, (*shape, a.shape[-1]))
+            case "sum":
+                # fewer than 2^31 balanced residues below 2^31 add up to less than 2^62
+                return self._reduced(a.sum(axis=instruction.attribute))
+            case "concat":
+                lanes = max(x.shape[-1] for x in operands)
+                wide = [np.broadcast_to(x, (*x.shape[:-1], lanes)) for x in operands]
+                return np.concatenate(wide, axis=instruction.attribute)
+        raise AssertionError(f"no meaning for {instruction.op}")
+
+    def _power(self, x: Residues, k: int) -> Residues:
+        flat: Residues = self._kernels.power(x.reshape(-1), k, *self._field)
+        return flat.reshape(x.shape)
+
+    def _reduced(self, x: Residues) -> Residues:
+        return self._balance(np.ascontiguousarray(x) % self.p)
+
+    def _contract(self, out: Residues, x: Residues, y: Residues, product: _Product) -> None:
+        """``out += x·y`` summed as ``product`` says; x is (size, lanes), out and y are (size, outputs, lanes)."""
+        kernels = self._kernels
+        sizes, x_steps, y_steps = product.sizes, product.x_steps, product.y_steps
+        if x.shape[1] > 1 and y.shape[1] == 1 and y.shape[2] == 1:  # forward mode: swap to fix the single lane
+            x, y, x_steps, y_steps = y[:, 0], x[:, None], y_steps, x_steps
+        if x.shape[1] == 1:
+            kernels.contract_fixed(
+                out.reshape(len(out), -1), x[:, 0].copy(), np.ascontiguousarray(y).reshape(len(y), -1),
+                sizes, x_steps, y_steps, *self._field, self._terms,
+            )  # fmt: skip
+        else:
+            kernels.contract_varying(out, x, y, sizes, x_steps, y_steps, *self._field, self._terms)
+
+    # ---------------------------------------------------------------------------------------- Jacobian
+
+    def jacobian(self, inputs: Residues, out: Residues | None = None) -> Residues:
+        """The rows ∂f(θ, X_i)_o/∂θ for all inputs i and outputs o.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (N, n)
+            Residues mod p.
+        out : ndarray of shape (N·m, P), optional
+            Where to write; C-contiguous int64.
+
+        Returns
+        -------
+        ndarray of shape (N·m, P)
+            Residues 0 … p-1; row i·m + o.
+        """
+        program, inputs = self.program, np.asarray(inputs, np.int64)
+        m = program.output_count
+        if out is None:
+            out = np.empty((len(inputs) * m, program.parameter_count), np.int64)
+        lanes, outputs = self._chunk(len(inputs))
+        for start in range(0, len(inputs), lanes):
+            values = self._forward(inputs[start : start + lanes])
+            for first in range(0, m, outputs):
+                self._reverse(values, out, start, first, min(m, first + outputs))
+        return out
+
+    def _chunk(self, inputs: int) -> tuple[int, int]:
+        """How many inputs and outputs to take at once."""
+        entries = max(1, self._workspace // (8 * sum(self.program.sizes)))
+        lanes = max(1, min(inputs, _LANES, entries)) if self.program.inputs else 1
+        return lanes, max(1, min(self.program.output_count, entries // lanes, max(1, _LANES // lanes)))
+
+    def _reverse(self, values: list[Residues], out: Residues, start: int, first: int, stop: int) -> None:
+        program = self.program
+        lanes = values[program.first_input].shape[1] if program.inputs else 1
+        adjoints: list[Residues | None] = [None] * len(program.shapes)
+        seed = np.zeros((program.output_count, stop - first, lanes), np.int64)
+        seed[np.arange(first, stop), np.arange(stop - first)] = 1
+        adjoints[program.output] = seed
+        for node, instruction in reversed(program.steps()):
+            adjoint, adjoints[node] = adjoints[node], None
+            if adjoint is not None and self._needs_theta[node]:
+                self._pull(instruction, adjoint, values, adjoints)
+        column = 0
+        for node, size in enumerate(program.sizes[: program.first_input]):
+            adjoint = adjoints[node]
+            if adjoint is None:
+                adjoint = np.zeros((size, stop - first, lanes), np.int64)
+            m = program.output_count
+            self._kernels.to_rows(out, start * m, m, first, column, adjoint, self.p)
+            column += size
+
+    def _pull(
+        self, instruction: Instruction, adjoint: Residues, values: list[Residues], adjoints: list[Residues | None]
+    ) -> None:
+        """Add what ``adjoint``, of the instruction's value, contributes to the adjoints of its operands."""
+        shapes, kernels = self.program.shapes, self._kernels
+        operands = instruction.operands
+
+        def target(n: int) -> Residues:
+            array = adjoints[n]
+            if array is None:
+                array = adjoints[n] = np.zeros((self.program.sizes[n], *adjoint.shape[1:]), np.int64)
+            return array
+
+        def give(n: int, x: Residues) -> None:
+            if adjoints[n] is None:
+                adjoints[n] = np.array(x, order="C").reshape(self.program.sizes[n], *adjoint.shape[1:])
+            else:
+                kernels.add(target(n).reshape(-1), np.ascontiguousarray(x).reshape(-1), *self._field)
+
+        wanted = [at for at, n in enumerate(operands) if self._needs_theta[n]]
+        match instruction.op:
+            case "add":
+                for at in wanted:
+                    give(operands[at], adjoint)
+            case "neg":
+                give(operands[0], -adjoint)
+            case "mul":
+                for at in wanted:
+                    kernels.multiply_add(target(operands[at]), values[operands[1 - at]], adjoint, *self._field)
+            case "pow":
+                k = instruction.attribute
+                slope = self._reduced(self._power(values[operands[0]], k - 1) * (k % self.p))
+                kernels.multiply_add(target(operands[0]), slope, adjoint, *self._field)
+            case "matmul":
+                factors = [shapes[n] for n in operands]
+                for at in wanted:
+                    product = _Product.left(*factors) if at == 0 else _Product.right(*factors)
+                    self._contract(target(operands[at]), values[operands[1 - at]], adjoint, product)
+            case _:
+                back = _moved_back(instruction, adjoint, [shapes[n] for n in operands])
+                for at in wanted:
+                    give(operands[at], self._reduced(back[at]) if instruction.op == "broadcast" else back[at])
+
+
+class _Product:
+    """A batched sum Σ_s x[g, i, j, s]·y[g, i, j, s], as sizes (G, I, J, S) and the steps of x and y."""
+
+    def __init__(self, sizes: tuple[int, ...], x_steps: tuple[int, ...], y_steps: tuple[int, ...]) -> None:
+        self.sizes, self.x_steps, self.y_steps = sizes, x_steps, y_steps
+
+    @classmethod
+    def forward(cls, a: tuple[int, ...], b: tuple[int, ...]) -> _Product:
+        """C = A·B: x = A, y = B."""
+        (n, k), m = a[-2:], b[-1]
+        return cls((prod(a[:-2]), n, m, k), (n * k, k, 0, 1), (k * m, 0, 1, m))
+
+    @classmethod
+    def left(cls, a: tuple[int, ...], b: tuple[int, ...]) -> _Product:
+        """The adjoint of A is C̄·Bᵀ: x = B, y = C̄."""
+        (n, k), m = a[-2:], b[-1]
+        return cls((prod(a[:-2]), n, k, m), (k * m, 0, m, 1), (n * m, m, 0, 1))
+
+    @classmethod
+    def right(cls, a: tuple[int, ...], b: tuple[int, ...]) -> _Product:
+        """The adjoint of B is Aᵀ·C̄: x = A, y = C̄."""
+        (n, k), m = a[-2:], b[-1]
+        return cls((prod(a[:-2]), k, m, n), (n * k, 1, 0, k), (n * m, 0, 1, m))
+
+
+def _split(stacked: Residues, sizes: tuple[int, ...]) -> list[Residues]:
+    starts = np.cumsum((0, *sizes))
+    return [stacked[s : s + n] for s, n in zip(starts, sizes, strict=False)]
+
+
+def _moved_back(instruction: Instruction, adjoint: Residues, shapes: list[tuple[int, ...]]) -> list[Any]:
+    """The transposes of the operations that only move entries; arrays (*shape, outputs, lanes)."""
+    tail, a = adjoint.shape[1:], shapes[0]
+    match instruction.op:
+        case "reshape":
+            return [adjoint]
+        case "transpose":
+            perm = instruction.attribute
+            shaped = adjoint.reshape(*(a[i] for i in perm), *tail)
+            return [shaped.transpose(*np.argsort(perm), len(a), len(a) + 1)]
+        case "slice":
+            out = np.zeros((*a, *tail), np.int64)
+            part = out[tuple(slice(*t) for t in instruction.attribute)]
+            part[...] = adjoint.reshape(part.shape)
+            return [out]
+        case "broadcast":
+            shape = instruction.attribute
+            shaped = adjoint.reshape(*shape, *tail)
+            new = len(shape) - len(a)
+            repeated = [i + new for i, n in enumerate(a) if n == 1 and shape[i + new] > 1]
+            # fewer than 2^31 balanced residues below 2^31 add up to less than 2^62
+            return [shaped.sum(axis=(*range(new), *repeated), keepdims=False)]
+        case "sum":
+            axis = instruction.attribute
+            shaped = np.expand_dims(adjoint.reshape(*a[:axis], *a[axis + 1 :], *tail), axis)
+            return [np.broadcast_to(shaped, (*a, *tail))]
+        case "concat":
+            axis = instruction.attribute
+            cuts = np.cumsum([s[axis] for s in shapes])
+            whole = adjoint.reshape(*a[:axis], int(cuts[-1]), *a[axis + 1 :], *tail)
+            return np.split(whole, cuts[:-1], axis=axis)
+    raise AssertionError(f"no transpose for {instruction.op}")

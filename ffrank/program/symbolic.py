@@ -1,0 +1,82 @@
+"""A program read by SymPy: formulas that a person can check, and expansions that tests compare with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ffrank.errors import ResourceError
+from ffrank.program.ir import Instruction, Program, interpret
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Symbolic = NDArray[np.object_]
+
+__all__ = ["symbolic", "symbols"]
+
+_LIMIT = 10_000
+
+
+def symbols(program: Program) -> list[Symbolic]:
+    """One array of SymPy symbols for every parameter and input, such as ``W[1, 2]``."""
+    import sympy
+
+    def named(name: str, shape: tuple[int, ...]) -> Symbolic:
+        entries = [sympy.Symbol(f"{name}[{', '.join(map(str, at))}]") for at in np.ndindex(shape)]
+        return np.array(entries, dtype=object).reshape(shape)
+
+    return [named(name, shape) for name, shape in program.parameters + program.inputs]
+
+
+def symbolic(program: Program, leaves: list[Symbolic] | None = None) -> Symbolic:
+    """The output of the program at symbolic leaves, unexpanded.
+
+    Raises
+    ------
+    ResourceError
+        If the program has more than 10,000 entries in all nodes together.
+    """
+    if sum(program.sizes) > _LIMIT:
+        raise ResourceError(f"expected at most {_LIMIT} entries for symbols, got {sum(program.sizes)}")
+    values = interpret(program, symbols(program) if leaves is None else leaves, _meaning)
+    return values[program.output]
+
+
+def _meaning(instruction: Instruction, operands: list[Symbolic]) -> Symbolic:
+    # NumPy turns results without axes into bare objects; asarray turns them back.
+    return np.asarray(_result(instruction, operands), dtype=object)
+
+
+def _result(instruction: Instruction, operands: list[Any]) -> Any:
+    import sympy
+
+    attribute = instruction.attribute
+    match instruction.op:
+        case "const":
+            shape, values = attribute
+            return np.array([sympy.Integer(v) for v in values], dtype=object).reshape(shape)
+        case "add":
+            return operands[0] + operands[1]
+        case "mul":
+            return operands[0] * operands[1]
+        case "neg":
+            return -operands[0]
+        case "pow":
+            return operands[0] ** attribute
+        case "matmul":
+            return operands[0] @ operands[1]
+        case "sum":
+            return operands[0].sum(axis=attribute)
+        case "reshape":
+            return operands[0].reshape(attribute)
+        case "transpose":
+            return operands[0].transpose(attribute)
+        case "slice":
+            return operands[0][tuple(slice(*t) for t in attribute)]
+        case "broadcast":
+            return np.broadcast_to(operands[0], attribute)
+        case "concat":
+            return np.concatenate(operands, axis=attribute)
+    raise AssertionError(f"no meaning for {instruction.op}")
