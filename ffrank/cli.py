@@ -246,20 +246,22 @@ def _progress() -> Iterator[Callable[[str], None] | None]:
 
 
 def _show(certificate: Certificate, path: str | None) -> None:
+    lines = _lines(certificate)
+    if path is not None:
+        lines.append(("certificate", f"{path}; check it with: ffrank verify {path}"))
+    lines += [("note", note) for note in certificate.notes]
+    if not sys.stdout.isatty():
+        sys.stdout.write("".join(f"{name:<13}  {text}\n" for name, text in lines))
+        return
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in _lines(certificate):
+    for name, text in lines:
         table.add_row(name, text)
-    if path is not None:
-        table.add_row("certificate", f"{path}; check it with: ffrank verify {path}")
-    for note in certificate.notes:
-        table.add_row("note", note)
-    wide = None if sys.stdout.isatty() else 200
-    Console(highlight=False, markup=False, emoji=False, width=wide).print(table)
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def _lines(certificate: Certificate) -> list[tuple[str, str]]:
@@ -316,6 +318,8 @@ def _upper(upper: Any, P: int) -> str:
             return "the number of parameters"
         case "ambient":
             return f"the dimension of the ambient space of polynomial maps (rule {upper['rule']})"
+        case "composition":
+            return "the dimensions of its parts less the scalings between them, by ambient spaces (composition)"
         case "symmetry":
             rules = list(dict.fromkeys(g["rule"] for g in upper["generators"]))
             return f"{P} parameters - {P - upper['value']} independent symmetries ({', '.join(rules)})"

@@ -1,1 +1,1 @@
-""""""
+"""What is known of networks beyond their programs: symmetries with proofs, and closed formulas."""

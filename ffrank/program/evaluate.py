@@ -6,6 +6,8 @@ inputs and outputs, so that memory stays near ``workspace`` bytes whatever the n
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluator", "point"]
 
+# Entries of all nodes in all lanes below which NumPy finishes before numba is loaded: 2·10^6 take about 0.1 s.
+_COLD_WORK = 2_000_000
 _LANES = 512  # lanes of a kernel call: long enough to vectorise, short enough for the cache
 
 
@@ -48,18 +52,28 @@ class Evaluator:
         Residues mod p.
     workspace : int
         Bytes that the values and adjoints of one chunk may take.
+    kernels : module, optional
+        :mod:`ffrank.program.kernels` or :mod:`ffrank.program.plain`; chosen by the amount of work if absent.
     """
 
-    def __init__(self, program: Program, p: int, theta: Residues, *, workspace: int = 2**27) -> None:
-        from ffrank.program import kernels
-
-        self.program, self.p, self._kernels = program, p, kernels
+    def __init__(
+        self, program: Program, p: int, theta: Residues, *, workspace: int = 2**27, kernels: Any = None
+    ) -> None:
+        self.program, self.p = program, p
         self._field: tuple[int, float] = (p, 1.0 / p)
-        self._terms = kernels.terms(p)
+        self._kernels = kernels
         self._workspace = workspace
         self._theta = self._balance(np.asarray(theta, np.int64))
         self._needs_theta = self._dependent(range(program.first_input))
         self._varies = self._dependent(range(program.first_input, program.first_instruction))
+
+    def _choose_kernels(self, lanes: int) -> None:
+        """Compiled kernels, unless loading numba would take longer than the whole work in NumPy."""
+        if self._kernels is not None:
+            return
+        cold = "numba" not in sys.modules
+        small = len(self.program.instructions) * 2000 + sum(self.program.sizes) * lanes <= _COLD_WORK
+        self._kernels = import_module(f"ffrank.program.{'plain' if cold and small else 'kernels'}")
 
     def _dependent(self, sources: range) -> list[bool]:
         found = [n in sources for n in range(self.program.first_instruction)]
@@ -85,6 +99,7 @@ class Evaluator:
             Residues 0 … p-1.
         """
         inputs = np.asarray(inputs, np.int64)
+        self._choose_kernels(len(inputs))
         output = self._forward(inputs)[self.program.output] % self.p
         return np.broadcast_to(output.T, (len(inputs), self.program.output_count))
 
@@ -167,10 +182,10 @@ class Evaluator:
         if x.shape[1] == 1:
             kernels.contract_fixed(
                 out.reshape(len(out), -1), x[:, 0].copy(), np.ascontiguousarray(y).reshape(len(y), -1),
-                sizes, x_steps, y_steps, *self._field, self._terms,
+                sizes, x_steps, y_steps, *self._field, self._kernels.terms(self.p),
             )  # fmt: skip
         else:
-            kernels.contract_varying(out, x, y, sizes, x_steps, y_steps, *self._field, self._terms)
+            kernels.contract_varying(out, x, y, sizes, x_steps, y_steps, *self._field, self._kernels.terms(self.p))
 
     # ---------------------------------------------------------------------------------------- Jacobian
 
@@ -193,6 +208,7 @@ class Evaluator:
         m = program.output_count
         if out is None:
             out = np.empty((len(inputs) * m, program.parameter_count), np.int64)
+        self._choose_kernels(len(inputs) * m)
         lanes, outputs = self._chunk(len(inputs))
         for start in range(0, len(inputs), lanes):
             values = self._forward(inputs[start : start + lanes])

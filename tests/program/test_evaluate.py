@@ -6,23 +6,24 @@ from hypothesis import strategies as st
 from ffrank.models import build_program
 from ffrank.models.spec import parse_spec
 from ffrank.primes import residues
-from ffrank.program import kernels
+from ffrank.program import kernels, plain
 from ffrank.program.evaluate import Evaluator, point
 from ffrank.program.ir import Builder
 from tests.program import naive
 from tests.program.programs import programs
 
+BOTH = [kernels, plain]
 PRIMES = [3, 5, 257, 65537, 2**31 - 1]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs(), st.sampled_from(PRIMES), st.integers(1, 5), st.integers(0, 3), st.booleans())
-def test_values_and_jacobian_equal_the_slow_twin(program, p, inputs, seed, extremal):
+@given(programs(), st.sampled_from(PRIMES), st.integers(1, 5), st.integers(0, 3), st.booleans(), st.sampled_from(BOTH))
+def test_values_and_jacobian_equal_the_slow_twin(program, p, inputs, seed, extremal, engine):
     theta = point(program, p, seed, 0)
     X = np.array([point(program, p, seed, i + 1) for i in range(inputs)]).reshape(inputs, -1)
     if extremal:
         theta, X = np.full_like(theta, p - 1), np.where(X % 2 == 0, p // 2, p // 2 + 1)
-    evaluator = Evaluator(program, p, theta, workspace=8 * 7 * sum(program.sizes))  # several chunks
+    evaluator = Evaluator(program, p, theta, workspace=8 * 7 * sum(program.sizes), kernels=engine)  # several chunks
     values, J = evaluator.values(X), evaluator.jacobian(X)
     m = program.output_count
     assert J.shape == (inputs * m, program.parameter_count)
@@ -35,14 +36,15 @@ def test_values_and_jacobian_equal_the_slow_twin(program, p, inputs, seed, extre
 
 @pytest.mark.parametrize("p", [3, 5, 1021, 1031, 65537, 2**30 + 3, 2**31 - 1])
 @pytest.mark.parametrize("inner", [1, 2, 3, 4, 5, 7, 8, 9, 31, 200])
-def test_long_sums_of_extremal_entries_are_exact(p, inner):
+@pytest.mark.parametrize("engine", BOTH)
+def test_long_sums_of_extremal_entries_are_exact(p, inner, engine):
     builder = Builder([("A", (2, inner)), ("B", (inner, 2))], [("x", (1, 1))])
     product = builder.matmul(0, 1)
     program = builder.finish(builder.mul(product, builder.broadcast(2, (2, 2))))
     for residue in (p - 1, p // 2, p // 2 + 1):
         theta = np.full(program.parameter_count, residue)
         X = np.array([[p - 1], [p // 2], [1]])
-        evaluator = Evaluator(program, p, theta)
+        evaluator = Evaluator(program, p, theta, kernels=engine)
         expected = [[inner * residue * residue * int(x) % p] * 4 for (x,) in X]
         assert evaluator.values(X).tolist() == expected
         for i, (x,) in enumerate(X):
@@ -78,10 +80,11 @@ def test_reduction_is_balanced_up_to_its_limit(p):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("p", [3, 2**31 - 1])
-def test_architectures_equal_the_slow_twin(spec, p):
+@pytest.mark.parametrize("engine", BOTH)
+def test_architectures_equal_the_slow_twin(spec, p, engine):
     program = build_program(parse_spec(spec))
     theta, x = point(program, p, 7, 0), point(program, p, 7, 1)
-    rows = Evaluator(program, p, theta).jacobian(x[None])
+    rows = Evaluator(program, p, theta, kernels=engine).jacobian(x[None])
     assert rows.tolist() == naive.jacobian(program, theta, x, p)
 
 
@@ -91,6 +94,7 @@ def test_chunks_do_not_change_a_bit():
     theta = point(program, p, 0, 0)
     X = np.array([point(program, p, 0, i) for i in range(1, 700)])
     whole = Evaluator(program, p, theta).jacobian(X)
+    assert np.array_equal(whole, Evaluator(program, p, theta, kernels=plain).jacobian(X))
     for entries in (1, 3, 10, 1000):
         small = Evaluator(program, p, theta, workspace=8 * entries * sum(program.sizes)).jacobian(X)
         assert np.array_equal(whole, small)

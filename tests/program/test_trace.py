@@ -91,7 +91,7 @@ BAD = {
     "reshape": (lambda W, x: W.reshape(3), ShapeError, "reshape"),
     "reshape to nothing": (lambda W, x: W.reshape(0, -1), ShapeError, "at least 1"),
     "axis": (lambda W, x: W.sum(axis=1), ShapeError, "index"),
-    "ragged": (lambda W, x: [*W, [1, 2], [3]], ShapeError, "equal lengths"),
+    "ragged": (lambda W, x: W + ([1, 2], [3]), ShapeError, "equal lengths"),
 }
 
 

@@ -1,0 +1,5 @@
+"""``python -m ffrank``."""
+
+from ffrank.cli import main
+
+main()
