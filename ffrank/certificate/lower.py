@@ -76,6 +76,7 @@ def jacobian_rank(
     threads: int | None = None,
     allocate: Callable[[int, int], Residues] | None = None,
     report: Callable[[str], None] | None = None,
+    first_batch: int | None = None,
 ) -> JacobianRank:
     """Take inputs until the rank provably or repeatedly stops growing.
 
@@ -88,11 +89,13 @@ def jacobian_rank(
         A proven upper bound of the generic rank.
     allocate : callable, optional
         Makes an array of the given shape, or raises ResourceError.
+    first_batch : int, optional
+        Inputs to begin with; so many that they could reach the bound, if absent. The result does not depend on it.
     """
     m, patience = program.output_count, power_count(p, _PATIENCE)
     kept = np.empty((0, program.parameter_count), np.int64)
     numbers = np.empty(0, np.int64)  # of the kept rows
-    scanned, batch = 0, max(1, -(-bound // m))
+    scanned, batch = 0, first_batch or max(1, -(-bound // m))
     while True:
         if report is not None:
             report(f"rank of the Jacobian, inputs {scanned + 1} to {scanned + batch}")

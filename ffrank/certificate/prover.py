@@ -41,7 +41,7 @@ class _Target:
     program: Program
     heading: dict[str, Any]
     families: list[Family]
-    tokens_bound: int | None
+    closed: list[dict[str, Any]]
     expected: dict[str, Any] | None
 
 
@@ -99,14 +99,14 @@ def certify(
 
     if report is not None:
         report("upper bound by theorems")
-    upper = theorem_bound(program, known.families, known.tokens_bound, p, seed, threads=threads, allocate=allocate)
+    upper = theorem_bound(program, known.families, known.closed, p, seed, threads=threads, allocate=allocate)
     found = jacobian_rank(program, p, seed, bound=upper["value"], threads=threads, allocate=allocate, report=report)
     claim = {"claim": "lower", "program": program.digest, "prime": p, "seed": seed, "inputs": found.inputs}
     lower = {"inputs": found.inputs, **rank_witness(claim, found.rows, found.columns, found.solve)}
     notes: tuple[str, ...] = ()
     if found.rank < upper["value"] and exponent is not None:
         tried = monte_carlo(
-            program, upper, found.rank, found.inputs, seed, exponent,
+            program, upper, found.rank, found.inputs, p, seed, exponent,
             threads=threads, allocate=allocate, report=report,
         )  # fmt: skip
         upper, notes = tried.bound, tried.notes
@@ -157,7 +157,8 @@ def _assumptions(upper: dict[str, Any]) -> list[str]:
 def _resolve(target: Any, memory: int) -> _Target:
     if isinstance(target, Program):
         _check_memory(8 * sum(target.sizes), memory)
-        return _Target(target, {"program": target.to_json()}, [], None, None)
+        return _Target(target, {"program": target.to_json()}, [], [], None)
+    from ffrank.geometry.composition import composition_bound
     from ffrank.geometry.formulas import ambient_tokens, expected
     from ffrank.geometry.symmetry import families
     from ffrank.models import build_program
@@ -181,7 +182,10 @@ def _resolve(target: Any, memory: int) -> _Target:
         build_program(spec),
         {"architecture": architecture},
         families(spec),
-        ambient_tokens(architecture),
+        [
+            {"kind": "ambient", "value": ambient_tokens(architecture), "rule": "tokens"},
+            {"kind": "composition", "value": composition_bound(spec)},
+        ],
         expected(architecture),
     )
 

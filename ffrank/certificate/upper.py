@@ -33,14 +33,14 @@ _MOST_TRIALS = 64
 def theorem_bound(
     program: Program,
     found: list[Family],
-    tokens_bound: int | None,
+    closed: list[dict[str, Any]],
     p: int,
     seed: int,
     *,
     threads: int | None,
     allocate: Allocate,
 ) -> dict[str, Any]:
-    """The least of: number of parameters, dimension of the ambient space, P minus the rank of the symmetries.
+    """The least of: number of parameters, ambient space, closed bounds, P minus the rank of the symmetries.
 
     Each is a theorem for every θ. It can be larger than the dimension, never smaller. On ties the one that is
     checked with least work is taken.
@@ -49,14 +49,15 @@ def theorem_bound(
     ----------
     found : list of Family
         Symmetry rules that hold for the program.
-    tokens_bound : int or None
-        The ambient bound of rule ``tokens``, where it applies.
+    closed : list of dict
+        Bounds that the architecture has by a formula, in order of preference; a value None does not count.
     """
     P = program.parameter_count
     best: dict[str, Any] = {"kind": "parameters", "value": P}
-    for rule, value in (("degrees", ambient_dimension(program)), ("tokens", tokens_bound)):
-        if value is not None and value < best["value"]:
-            best = {"kind": "ambient", "value": value, "rule": rule}
+    degrees = {"kind": "ambient", "value": ambient_dimension(program), "rule": "degrees"}
+    for bound in (degrees, *closed):
+        if bound["value"] is not None and bound["value"] < best["value"]:
+            best = bound
     columns = sum(f.dimension for f in found)
     if P - columns >= best["value"]:
         return best
@@ -120,6 +121,7 @@ def monte_carlo(
     theorem: dict[str, Any],
     rank: int,
     inputs: int,
+    p: int,
     seed: int,
     error: int,
     *,
@@ -145,7 +147,7 @@ def monte_carlo(
     for trial in range(1, plan.trials + 1):
         if report is not None:
             report(f"Monte-Carlo trial {trial} of {plan.trials}")
-        prime = trial_prime(program.digest, seed, trial, frozenset(t["prime"] for t in trials))
+        prime = trial_prime(program.digest, seed, trial, frozenset([p, *(t["prime"] for t in trials)]))
         J = jacobian_at(program, prime, seed, range(1, inputs + 2), allocate(*shape))
         found = linalg.rank_profile(J, prime, threads=threads, overwrite=True).rank
         if found > rank:

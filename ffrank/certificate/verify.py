@@ -1,0 +1,71 @@
+"""Check a certificate from Python: a thin way into :mod:`ffrank.certificate.checker`, which does all the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ffrank.certificate import checker
+from ffrank.errors import CertificateError, InputError
+
+if TYPE_CHECKING:
+    from ffrank.certificate.certificate import Certificate
+
+__all__ = ["Verification", "verify"]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What the checker says.
+
+    Attributes
+    ----------
+    valid : bool
+    reason : str
+        Why not, if it is not valid; else empty.
+    verified, trusted : tuple of str
+        In words: what was checked, and what was taken on trust.
+    """
+
+    valid: bool
+    reason: str
+    verified: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+
+def verify(certificate: Certificate | Mapping[str, Any] | str | Path, *, full: bool = False) -> Verification:
+    """Check a certificate, believing nothing that the prover wrote.
+
+    Parameters
+    ----------
+    certificate : Certificate, mapping, or path
+        A path is a .json or .json.gz file.
+    full : bool
+        Recompute the ranks of minors and Monte-Carlo trials too; in plain Python, so slow for large ones.
+
+    Raises
+    ------
+    CertificateError
+        If it is not a well-formed certificate.
+    InputError
+        If the file cannot be read.
+    """
+    if isinstance(certificate, str | Path):
+        try:
+            source: Any = Path(certificate).read_bytes()
+        except OSError as e:
+            raise InputError(f"{certificate}: cannot be read: {e.strerror}") from None
+    else:
+        source = dict(certificate if isinstance(certificate, Mapping) else certificate.content)
+    try:
+        report = checker.check(source, full=full)
+    except checker.Invalid as e:
+        return Verification(False, str(e))
+    except checker.Malformed as e:
+        raise CertificateError(str(e)) from None
+    return Verification(True, "", report.verified, report.trusted)
