@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         solve,
     )
     from ffrank.program.ir import Program
-    from ffrank.program.trace import Tensor, concatenate, parametrization, stack
+    from ffrank.program.trace import Tensor, concatenate, exp, parametrization, sigmoid, softmax, sqrt, stack, tanh
 
 _HOMES = {
     "Certificate": "certificate.certificate",
@@ -35,6 +35,11 @@ _HOMES = {
     "Verification": "certificate.verify",
     "certify": "certificate.prover",
     "concatenate": "program.trace",
+    "tanh": "program.trace",
+    "sqrt": "program.trace",
+    "softmax": "program.trace",
+    "sigmoid": "program.trace",
+    "exp": "program.trace",
     "det": "linalg",
     "inverse": "linalg",
     "matmul": "linalg",
@@ -56,6 +61,11 @@ __all__ = [
     "Verification",
     "certify",
     "concatenate",
+    "tanh",
+    "sqrt",
+    "softmax",
+    "sigmoid",
+    "exp",
     "det",
     "inverse",
     "matmul",

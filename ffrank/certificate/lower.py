@@ -14,7 +14,8 @@ import numpy as np
 
 from ffrank import linalg
 from ffrank.certificate.witness import power_count
-from ffrank.program.evaluate import Evaluator, point
+from ffrank.program.evaluate import Evaluator
+from ffrank.program.points import draw_points, draw_theta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,9 +63,9 @@ def jacobian_at(program: Program, p: int, seed: int, counters: range, out: Resid
     -------
     ndarray of shape (len(counters)·m, P)
     """
-    evaluator = Evaluator(program, p, point(program, p, seed, 0))
-    inputs = np.array([point(program, p, seed, i) for i in counters]).reshape(-1, program.input_count)
-    return evaluator.jacobian(inputs, out)
+    theta = draw_theta(program, p, seed)
+    points = draw_points(program, p, seed, theta, counters)
+    return Evaluator(program, p, theta).jacobian(points.inputs, points.draws, out)
 
 
 def jacobian_rank(

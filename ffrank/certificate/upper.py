@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from ffrank import linalg
 from ffrank.certificate.lower import jacobian_at
 from ffrank.certificate.witness import rank_witness
-from ffrank.geometry.symmetry import Family, generator_matrix
+from ffrank.geometry.generators import generator_matrix
 from ffrank.primes import trial_prime
 from ffrank.program.bounds import ambient_dimension, bits, output_bounds
-from ffrank.program.evaluate import point
+from ffrank.program.points import draw_theta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ffrank.geometry.symmetry import Family
     from ffrank.program.ir import Program
 
     Allocate = Callable[[int, int], NDArray[np.int64]]
@@ -62,7 +63,7 @@ def theorem_bound(
     if P - columns >= best["value"]:
         return best
     allocate(P, columns)
-    T = generator_matrix(program, found, point(program, p, seed, 0), p)
+    T = generator_matrix(program, found, draw_theta(program, p, seed), p)
     factors = linalg.ple(T, p, threads=threads, overwrite=True)
     if P - factors.rank >= best["value"]:
         return best

@@ -26,7 +26,7 @@ _MOST_FACTORS = 64  # binomials beyond 2^64 exceed every number of parameters
 
 def composition_bound(spec: Spec) -> int | None:
     """The bound for ``kind = "mlp"`` with a k-th power, k ≥ 2; None for any other spec, or more than 100 layers."""
-    if spec.kind != "mlp" or spec.exponent < 2 or spec.layers > _MOST_LAYERS:
+    if spec.kind != "mlp" or spec.exponent is None or spec.exponent < 2 or spec.layers > _MOST_LAYERS:
         return None
     d, k, bias = spec.widths, spec.exponent, spec.bias
     best: dict[tuple[int, int], int] = {}

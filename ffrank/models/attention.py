@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ffrank.models.parts import activate, normalise
 from ffrank.program.ir import Builder, Program, Shape
 
 if TYPE_CHECKING:
@@ -34,21 +35,22 @@ def attention_program(spec: AttentionSpec) -> Program:
     nodes = {name: node for node, (name, _) in enumerate(parameters)}
     z = len(parameters)
     for i in range(1, spec.layers + 1):
-        total = _head(builder, spec, nodes, f"layer{i}.head1", z)
+        seen = normalise(builder, z, spec.norm)
+        total = _head(builder, spec, nodes, f"layer{i}.head1", seen)
         for h in range(2, spec.heads + 1):
-            total = builder.add(total, _head(builder, spec, nodes, f"layer{i}.head{h}", z))
+            total = builder.add(total, _head(builder, spec, nodes, f"layer{i}.head{h}", seen))
         z = builder.add(z, total) if spec.residual else total
         if spec.mlp_width is not None:
-            hidden = builder.matmul(nodes[f"layer{i}.W1"], z)
-            if spec.exponent > 1:
-                hidden = builder.pow(hidden, spec.exponent)
+            seen = normalise(builder, z, spec.norm)
+            hidden = builder.matmul(nodes[f"layer{i}.W1"], seen)
+            hidden = activate(builder, hidden, spec.activation, spec.exponent)
             out = builder.matmul(nodes[f"layer{i}.W2"], hidden)
             z = builder.add(z, out) if spec.residual else out
     return builder.finish(z)
 
 
 def _head(builder: Builder, spec: AttentionSpec, nodes: dict[str, int], head: str, z: int) -> int:
-    """V Z S with S = (K Z + b_k)ᵀ(Q Z + b_q), masked if causal."""
+    """V Z S, or O U Z S, with the weights S that the scores (K Z + b_k)ᵀ(Q Z + b_q) give."""
     t = spec.tokens
 
     def affine(weight: str, bias: str) -> int:
@@ -62,9 +64,13 @@ def _head(builder: Builder, spec: AttentionSpec, nodes: dict[str, int], head: st
     q = affine("Q", "b_q")
     k = affine("K", "b_k")
     s = builder.matmul(builder.transpose(k, (1, 0)), q)
+    if spec.score == "softmax":
+        s = builder.exp(s)
     if spec.causal:
         mask = builder.const((t, t), [int(key <= query) for key in range(t) for query in range(t)])
         s = builder.mul(s, mask)
+    if spec.score != "lightning":
+        s = builder.mul(s, builder.broadcast(builder.recip(builder.sum(s, 0)), (t, t)))
     if spec.value_dim is None:
         return builder.matmul(builder.matmul(nodes[f"{head}.V"], z), s)
     inner = builder.matmul(builder.matmul(nodes[f"{head}.U"], z), s)

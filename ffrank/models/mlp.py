@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ffrank.models.parts import activate
 from ffrank.program.ir import Builder, Program, Shape
 
 if TYPE_CHECKING:
@@ -33,6 +34,6 @@ def mlp_program(spec: MlpSpec) -> Program:
         z = builder.matmul(nodes[f"layer{i}.W"], z)
         if spec.bias:
             z = builder.add(z, builder.reshape(nodes[f"layer{i}.b"], (spec.widths[i], 1)))
-        if i < spec.layers and spec.exponent > 1:
-            z = builder.pow(z, spec.exponent)
+        if i < spec.layers:
+            z = activate(builder, z, spec.activation, spec.exponent)
     return builder.finish(z)

@@ -35,18 +35,14 @@ _EXPONENTS = {"identity": 1, "square": 2, "cube": 3}
 _NAMES = {k: name for name, k in _EXPONENTS.items()}
 
 
-def _exponent(activation: Activation) -> int:
-    if isinstance(activation, Power):
-        return activation.power
-    if activation not in _EXPONENTS:
-        raise SpecError(
-            f"activation: expected identity, square, cube or {{power = k}}, got {activation!r}, which this version cannot certify"
-        )
-    return _EXPONENTS[activation]
+def _exponent(activation: Activation) -> int | None:
+    """K for x ↦ x^k, None for an activation that is not a power."""
+    return activation.power if isinstance(activation, Power) else _EXPONENTS.get(activation)
 
 
-def _canonical_activation(exponent: int) -> Any:
-    return _NAMES.get(exponent, {"power": exponent})
+def _canonical_activation(activation: Activation) -> Any:
+    k = _exponent(activation)
+    return activation if k is None else _NAMES.get(k, {"power": k})
 
 
 class _Base(BaseModel):
@@ -93,15 +89,11 @@ class AttentionSpec(_Base):
             )
         if self.residual and len(set(self.widths)) > 1:
             raise SpecError(f"residual: expected equal widths, got {list(self.widths)}")
-        for key, value, usable in (("score", self.score, "lightning"), ("norm", self.norm, "none")):
-            if value != usable:
-                raise SpecError(f"{key}: this version certifies only {usable!r}, got {value!r}")
-        _exponent(self.activation)
         return self
 
     @property
-    def exponent(self) -> int:
-        """K of the activation x ↦ x^k."""
+    def exponent(self) -> int | None:
+        """The k of an activation x ↦ x^k; None for tanh, sigmoid and silu."""
         return _exponent(self.activation)
 
     def architecture(self) -> dict[str, Any]:
@@ -109,7 +101,7 @@ class AttentionSpec(_Base):
         full = {name: getattr(self, name) for name in type(self).model_fields}
         full |= {"widths": list(self.widths), "attention_dims": list(self.attention_dims)}
         used = self.mlp_width is not None
-        return full | {"activation": _canonical_activation(self.exponent) if used else "square"}
+        return full | {"activation": _canonical_activation(self.activation) if used else "square"}
 
     def parameter_count(self) -> int:
         """P, without building the program."""
@@ -127,8 +119,9 @@ class AttentionSpec(_Base):
         for i in range(1, self.layers + 1):
             d, e, a = self.widths[i - 1], self.widths[i], self.attention_dims[i - 1]
             head = (3 + 6 * self.qk_bias) * a * t + (1 + 2 * self.causal) * t * t + 3 * e * t
-            head += 2 * (self.value_dim or 0) * t
-            total += self.heads * head + (d + e) * t + 2 * (self.mlp_width or 0) * t
+            head += 2 * (self.value_dim or 0) * t + (0 if self.score == "lightning" else 4 * t * t)
+            norms = 0 if self.norm == "none" else 6 * (d + e) * t
+            total += self.heads * head + (d + e) * t + norms + 8 * (self.mlp_width or 0) * t
         return total + self.parameter_count()
 
     @property
@@ -138,26 +131,21 @@ class AttentionSpec(_Base):
 
 
 class MlpSpec(_Base):
-    """A multilayer perceptron with polynomial activations and linear output."""
+    """A multilayer perceptron with linear output."""
 
     kind: Literal["mlp"]
     widths: Widths
     activation: Activation = "square"
     bias: bool = False
 
-    @model_validator(mode="after")
-    def _consistent(self) -> MlpSpec:
-        _exponent(self.activation)
-        return self
-
     @property
-    def exponent(self) -> int:
-        """K of the activation x ↦ x^k."""
+    def exponent(self) -> int | None:
+        """The k of an activation x ↦ x^k; None for tanh, sigmoid and silu."""
         return _exponent(self.activation)
 
     def architecture(self) -> dict[str, Any]:
         """The canonical full form."""
-        activation = _canonical_activation(self.exponent)
+        activation = _canonical_activation(self.activation)
         return {"kind": "mlp", "widths": list(self.widths), "activation": activation, "bias": self.bias}
 
     def parameter_count(self) -> int:
@@ -167,7 +155,7 @@ class MlpSpec(_Base):
 
     def entry_count(self) -> int:
         """About how many numbers one evaluation computes: entries of all nodes of the program."""
-        return self.widths[0] + 5 * sum(self.widths[1:]) + self.parameter_count()
+        return self.widths[0] + 8 * sum(self.widths[1:]) + self.parameter_count()
 
     @property
     def output_count(self) -> int:
@@ -221,7 +209,7 @@ def _faults(error: ValidationError, model: type[BaseModel]) -> list[str]:
             return [str(fault["ctx"]["error"])]
         key = str(where[0])
         if key == "activation":
-            expected = "identity, square, cube or {power = k} with 1 <= k <= 1000"
+            expected = "identity, square, cube, tanh, sigmoid, silu or {power = k} with 1 <= k <= 1000"
         else:
             expected = _EXPECTED.get(kind, fault["msg"]).format(**fault.get("ctx", {}))
         if kind == "missing" and len(where) == 1:

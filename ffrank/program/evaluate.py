@@ -1,5 +1,8 @@
 """Evaluation mod p of a program at many inputs at once, and the rows of its Jacobian by reverse mode.
 
+An exponential has a *formal* value: it is drawn with the point, whatever its exponent, and its derivative is
+dE = E·du (FORMAT.md, section 3.1, says why that gives true ranks).
+
 Exact for every odd prime p < 2^31; :mod:`ffrank.program.kernels` states why. Work is cut into chunks of
 inputs and outputs, so that memory stays near ``workspace`` bytes whatever the number of rows.
 """
@@ -7,6 +10,7 @@ inputs and outputs, so that memory stays near ``workspace`` bytes whatever the n
 from __future__ import annotations
 
 import sys
+from functools import cached_property
 from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,11 +20,14 @@ import numpy as np
 from ffrank.primes import residues
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from ffrank.program.ir import Instruction, Program
 
     Residues: TypeAlias = NDArray[np.int64]
+    Draws: TypeAlias = Sequence[Residues]
 
 __all__ = ["Evaluator", "point"]
 
@@ -86,31 +93,52 @@ class Evaluator:
 
     # ------------------------------------------------------------------------------------------ values
 
-    def values(self, inputs: Residues) -> Residues:
-        """f(θ, X) for every input.
+    def values(self, inputs: Residues, draws: Draws = (), node: int | None = None) -> Residues:
+        """f(θ, X), or the value of another node, for every input.
 
         Parameters
         ----------
         inputs : ndarray of shape (N, n)
+        draws : sequence of ndarray of shape (N, size)
+            The formal value of every exponential of the program, in order.
+        node : int, optional
+            The output if absent.
 
         Returns
         -------
         ndarray of shape (N, m)
             Residues 0 … p-1.
         """
-        inputs = np.asarray(inputs, np.int64)
         self._choose_kernels(len(inputs))
-        output = self._forward(inputs)[self.program.output] % self.p
-        return np.broadcast_to(output.T, (len(inputs), self.program.output_count))
+        node = self.program.output if node is None else node
+        wanted = self._forward(inputs, draws)[node] % self.p
+        return np.broadcast_to(wanted.T, (len(inputs), self.program.sizes[node]))
 
-    def _forward(self, inputs: Residues) -> list[Residues]:
+    def undefined(self, inputs: Residues, draws: Draws) -> tuple[NDArray[np.int64], list[Residues]]:
+        """For every input the first node that has no value there, or -1, and the values of all nodes.
+
+        A square root has none at 0 and at non-residues, a reciprocal at 0.
+        """
+        self._choose_kernels(len(inputs))
+        values = self._forward(inputs, draws)
+        first = np.full(len(inputs), -1)
+        for node, instruction in reversed(self.program.steps()):
+            if instruction.op in ("sqrt", "recip"):
+                first[(values[node] % self.p == 0).any(axis=0) & np.ones(len(inputs), bool)] = node
+        return first, values
+
+    def _forward(self, inputs: Residues, draws: Draws) -> list[Residues]:
         """The value of every node, (size, lanes); one lane for nodes that no input reaches."""
         program = self.program
         columns = np.ascontiguousarray(self._balance(inputs).T)
         values = _split(self._theta[:, None], program.sizes[: program.first_input])
         values += _split(columns, program.sizes[program.first_input : program.first_instruction])
+        formal = iter(draws)
         for node, instruction in program.steps():
-            values.append(self._value(node, instruction, [values[a] for a in instruction.operands]))
+            if instruction.op == "exp":
+                values.append(np.ascontiguousarray(self._balance(next(formal)).T))
+            else:
+                values.append(self._value(node, instruction, [values[a] for a in instruction.operands]))
         return values
 
     def _value(self, node: int, instruction: Instruction, operands: list[Residues]) -> Residues:
@@ -133,6 +161,11 @@ class Evaluator:
                 return out
             case "pow":
                 return self._power(operands[0], instruction.attribute)
+            case "recip":
+                return self._inverse(operands[0])
+            case "sqrt":
+                flat = operands[0].reshape(-1)
+                return kernels.root_all(flat, *self._field, self._non_residue).reshape(operands[0].shape)
             case "matmul":
                 out = np.zeros((self.program.sizes[node], max(x.shape[1] for x in operands)), np.int64)
                 product = _Product.forward(*(shapes[n] for n in instruction.operands))
@@ -170,6 +203,14 @@ class Evaluator:
         flat: Residues = self._kernels.power(x.reshape(-1), k, *self._field)
         return flat.reshape(x.shape)
 
+    def _inverse(self, x: Residues) -> Residues:
+        flat: Residues = self._kernels.inverse_all(x.reshape(-1), *self._field)
+        return flat.reshape(x.shape)
+
+    @cached_property
+    def _non_residue(self) -> int:
+        return next(z for z in range(2, self.p) if pow(z, (self.p - 1) // 2, self.p) == self.p - 1)
+
     def _reduced(self, x: Residues) -> Residues:
         return self._balance(np.ascontiguousarray(x) % self.p)
 
@@ -189,13 +230,15 @@ class Evaluator:
 
     # ---------------------------------------------------------------------------------------- Jacobian
 
-    def jacobian(self, inputs: Residues, out: Residues | None = None) -> Residues:
+    def jacobian(self, inputs: Residues, draws: Draws = (), out: Residues | None = None) -> Residues:
         """The rows ∂f(θ, X_i)_o/∂θ for all inputs i and outputs o.
 
         Parameters
         ----------
         inputs : ndarray of shape (N, n)
             Residues mod p.
+        draws : sequence of ndarray of shape (N, size)
+            The formal value of every exponential of the program, in order.
         out : ndarray of shape (N·m, P), optional
             Where to write; C-contiguous int64.
 
@@ -211,7 +254,8 @@ class Evaluator:
         self._choose_kernels(len(inputs) * m)
         lanes, outputs = self._chunk(len(inputs))
         for start in range(0, len(inputs), lanes):
-            values = self._forward(inputs[start : start + lanes])
+            part = slice(start, start + lanes)
+            values = self._forward(inputs[part], [d[part] for d in draws])
             for first in range(0, m, outputs):
                 self._reverse(values, out, start, first, min(m, first + outputs))
         return out
@@ -232,7 +276,7 @@ class Evaluator:
         for node, instruction in reversed(program.steps()):
             adjoint, adjoints[node] = adjoints[node], None
             if adjoint is not None and self._needs_theta[node]:
-                self._pull(instruction, adjoint, values, adjoints)
+                self._pull(node, instruction, adjoint, values, adjoints)
         column = 0
         for node, size in enumerate(program.sizes[: program.first_input]):
             adjoint = adjoints[node]
@@ -243,7 +287,12 @@ class Evaluator:
             column += size
 
     def _pull(
-        self, instruction: Instruction, adjoint: Residues, values: list[Residues], adjoints: list[Residues | None]
+        self,
+        node: int,
+        instruction: Instruction,
+        adjoint: Residues,
+        values: list[Residues],
+        adjoints: list[Residues | None],
     ) -> None:
         """Add what ``adjoint``, of the instruction's value, contributes to the adjoints of its operands."""
         shapes, kernels = self.program.shapes, self._kernels
@@ -271,6 +320,14 @@ class Evaluator:
             case "mul":
                 for at in wanted:
                     kernels.multiply_add(target(operands[at]), values[operands[1 - at]], adjoint, *self._field)
+            case "exp":
+                kernels.multiply_add(target(operands[0]), values[node], adjoint, *self._field)
+            case "recip":
+                slope = self._reduced(-values[node] * values[node])
+                kernels.multiply_add(target(operands[0]), slope, adjoint, *self._field)
+            case "sqrt":
+                slope = self._inverse(self._reduced(2 * values[node]))
+                kernels.multiply_add(target(operands[0]), slope, adjoint, *self._field)
             case "pow":
                 k = instruction.attribute
                 slope = self._reduced(self._power(values[operands[0]], k - 1) * (k % self.p))

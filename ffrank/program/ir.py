@@ -203,6 +203,18 @@ class Builder:
             raise ProgramError(f"expected an exponent of at least 1, got {k}")
         return self._emit("pow", (a,), self.shapes[a], k)
 
+    def exp(self, a: int) -> int:
+        """Entrywise exponential."""
+        return self._emit("exp", (a,), self.shapes[a])
+
+    def sqrt(self, a: int) -> int:
+        """Entrywise square root."""
+        return self._emit("sqrt", (a,), self.shapes[a])
+
+    def recip(self, a: int) -> int:
+        """Entrywise 1/a."""
+        return self._emit("recip", (a,), self.shapes[a])
+
     def matmul(self, a: int, b: int) -> int:
         """Matrix product over the last two axes; the leading axes are equal."""
         left, right = self.shapes[a], self.shapes[b]

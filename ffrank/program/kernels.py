@@ -168,3 +168,57 @@ def to_rows(rows, first_row, outputs, first_output, first_column, adjoint, p):
                 if v >= p:
                     v -= p
                 row[first_column + e] = v
+
+
+@njit(**_OPTIONS)
+def _power_of(x, k, p, inverse):
+    result = np.int64(1)
+    while k > 0:
+        if k & 1:
+            result = _reduce(result * x, p, inverse)
+        x = _reduce(x * x, p, inverse)
+        k >>= 1
+    return result
+
+
+@njit(**_OPTIONS)
+def inverse_all(x, p, inverse):
+    """Entrywise inverse of a flat array by Fermat; 0 goes to 0."""
+    out = np.empty_like(x)
+    for i in range(x.size):
+        out[i] = _power_of(x[i], p - 2, p, inverse)
+    return out
+
+
+@njit(**_OPTIONS)
+def root_all(x, p, inverse, z):
+    """Entrywise square root of a flat array by Tonelli and Shanks, the one in 1 … (p-1)/2; 0 where there is none.
+
+    ``z`` is a non-residue mod p.
+    """
+    odd, twos = p - 1, 0
+    while odd & 1 == 0:
+        odd >>= 1
+        twos += 1
+    generator = _power_of(z, odd, p, inverse)
+    out = np.zeros_like(x)
+    for i in range(x.size):
+        root = _power_of(x[i], (odd + 1) >> 1, p, inverse)
+        t = _power_of(x[i], odd, p, inverse)
+        c, m = generator, twos
+        while (t - 1) % p != 0 and m > 0 and t % p != 0:
+            k, power = 0, t
+            while (power - 1) % p != 0 and k < m:
+                power = _reduce(power * power, p, inverse)
+                k += 1
+            if k == m:
+                break
+            b = c
+            for _ in range(m - k - 1):
+                b = _reduce(b * b, p, inverse)
+            root, c = _reduce(root * b, p, inverse), _reduce(b * b, p, inverse)
+            t, m = _reduce(t * c, p, inverse), k
+        if t % p != 0 and (root * root - x[i]) % p == 0:
+            root %= p
+            out[i] = min(root, p - root)
+    return out

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     Residues = NDArray[np.int64]
     Steps = tuple[int, ...]
 
-__all__ = ["add", "contract_fixed", "contract_varying", "multiply_add", "power", "terms", "to_rows"]
+__all__ = [
+    "add",
+    "contract_fixed",
+    "contract_varying",
+    "inverse_all",
+    "multiply_add",
+    "power",
+    "root_all",
+    "terms",
+    "to_rows",
+]
 
 
 def terms(_p: int) -> int:
@@ -82,3 +92,31 @@ def to_rows(
     size, count, lanes = adjoint.shape
     block = rows[first_row : first_row + lanes * outputs].reshape(lanes, outputs, -1)
     block[:, first_output : first_output + count, first_column : first_column + size] = (adjoint % p).transpose(2, 1, 0)
+
+
+def inverse_all(x: Residues, p: int, inverse: float) -> Residues:
+    """Entrywise inverse by Fermat; 0 goes to 0."""
+    return power(x, p - 2, p, inverse)
+
+
+def root_all(x: Residues, p: int, _inverse: float, z: int) -> Residues:
+    """Entrywise square root by Tonelli and Shanks, the one in 1 … (p-1)/2; 0 where there is none."""
+    odd, twos = p - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    generator = pow(z, odd, p)
+    return np.array([_root(int(v) % p, p, odd, twos, generator) for v in x], np.int64)
+
+
+def _root(v: int, p: int, odd: int, twos: int, generator: int) -> int:
+    if v == 0 or pow(v, (p - 1) // 2, p) != 1:
+        return 0
+    root, t, c, m = pow(v, (odd + 1) // 2, p), pow(v, odd, p), generator, twos
+    while t != 1:
+        k, square = 0, t
+        while square != 1:
+            square, k = square * square % p, k + 1
+        b = pow(c, 1 << (m - k - 1), p)
+        root, c = root * b % p, b * b % p
+        t, m = t * c % p, k
+    return min(root, p - root)

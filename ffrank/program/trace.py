@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from math import prod
 from numbers import Integral
 from typing import Any, NoReturn, SupportsIndex, TypeAlias
@@ -20,16 +21,17 @@ from typing import Any, NoReturn, SupportsIndex, TypeAlias
 from ffrank.errors import FfrankError, ProgramError, ShapeError
 from ffrank.program.ir import Builder, Program, Shape
 
-__all__ = ["Tensor", "concatenate", "parametrization", "stack"]
+__all__ = ["Tensor", "concatenate", "exp", "parametrization", "sigmoid", "softmax", "sqrt", "stack", "tanh"]
 
 Operand: TypeAlias = "Tensor | int | Sequence[Any] | Any"
 
 
 class Tensor:
-    """A symbolic array over the integers with NumPy's shapes and operators: ``+ - * @ ** [ ]``.
+    """A symbolic array with NumPy's shapes and operators: ``+ - * / @ ** [ ]``.
 
-    It has no values. Entries combine by ring operations only; ``**`` takes a fixed exponent ≥ 0, constants are
-    integers or integer arrays. Division, comparison and conversion to numbers are errors.
+    It has no values. Entries combine by ``+ - * / @``, fixed integer powers, :func:`exp`, :func:`sqrt` and what is
+    built from them; constants are integers, fractions, or arrays of integers. Comparison and conversion to numbers
+    are errors.
     """
 
     __array_ufunc__ = None  # NumPy arrays leave their operators to this class
@@ -78,6 +80,8 @@ class Tensor:
                     "expected tensors of one traced function, got one of another; pass it as an argument"
                 )
             return other
+        if isinstance(other, Fraction):
+            return self._lift(other.numerator) / other.denominator
         shape, values = _integers(other)
         return self._new(self._builder.const(shape, values))
 
@@ -112,8 +116,17 @@ class Tensor:
 
     __rmul__ = __mul__
 
+    def __truediv__(self, other: Operand) -> Tensor:
+        right = self._lift(other)
+        return self * self._new(self._builder.recip(right.node))
+
+    def __rtruediv__(self, other: Operand) -> Tensor:
+        return other * self._new(self._builder.recip(self.node))
+
     def __pow__(self, exponent: SupportsIndex) -> Tensor:
         k = _exponent(exponent)
+        if k < 0:
+            return 1 / self**-k
         if k == 0:
             return self._lift(1).broadcast_to(self.shape)
         return self._new(self._builder.pow(self.node, k))
@@ -180,11 +193,6 @@ class Tensor:
 
     # ------------------------------------------------------------------------- what a tensor cannot do
 
-    def __truediv__(self, _other: object) -> NoReturn:
-        raise ProgramError("division is not a ring operation; expected a polynomial map (+, -, *, @, fixed powers)")
-
-    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __truediv__
-
     def __bool__(self) -> NoReturn:
         raise ProgramError("a Tensor has no truth value: the map must not branch on its arguments")
 
@@ -231,6 +239,42 @@ def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
     return concatenate([t.reshape(*t.shape[:at], 1, *t.shape[at:]) for t in parts], at)
 
 
+def _tensor(x: object, name: str) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise ProgramError(f"{name}: expected a Tensor, got {type(x).__name__}")
+    return x
+
+
+def exp(x: Tensor) -> Tensor:
+    """Entrywise exponential; the exponent must depend on an input."""
+    x = _tensor(x, "exp")
+    return x._new(x._builder.exp(x.node))
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """Entrywise square root, of either sign; the argument must depend on an input."""
+    x = _tensor(x, "sqrt")
+    return x._new(x._builder.sqrt(x.node))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)) entrywise."""
+    return 1 / (1 + exp(-_tensor(x, "sigmoid")))
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Hyperbolic tangent entrywise, as 1 - 2/(1 + exp(2x))."""
+    return 1 - 2 / (1 + exp(_tensor(x, "tanh") + x))
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """exp(x) divided by its sum over an axis."""
+    weights = exp(x)
+    axis = _axis(axis, weights.ndim)
+    shape = weights.shape
+    return weights / weights.sum(axis).reshape(*shape[:axis], 1, *shape[axis + 1 :])
+
+
 def parametrization(
     *, parameters: Mapping[str, Sequence[int]], inputs: Mapping[str, Sequence[int]]
 ) -> Callable[[Callable[..., Any]], Program]:
@@ -250,7 +294,7 @@ def parametrization(
     Raises
     ------
     ProgramError
-        If the signature does not fit, or the function does something that is not a ring operation.
+        If the signature does not fit, or the function does something that cannot be traced.
     ShapeError
         If shapes do not fit together inside the function.
     """
@@ -268,7 +312,7 @@ def parametrization(
         except FfrankError:
             raise
         except (TypeError, AttributeError) as e:
-            hint = "expected ring operations (+, -, *, @, fixed powers, .T, reshape, indexing, sum)"
+            hint = "expected +, -, *, /, @, fixed powers, .T, reshape, indexing, sum and the functions of ffrank"
             raise ProgramError(f"{getattr(function, '__name__', 'the map')} cannot be traced: {e}; {hint}") from e
         if not isinstance(result, Tensor):
             raise ProgramError(f"expected the function to return a Tensor, got {type(result).__name__}")
@@ -284,9 +328,9 @@ def _flat(sizes: tuple[int | Sequence[int], ...]) -> list[int]:
 
 
 def _exponent(k: Any) -> int:
-    if isinstance(k, Integral) and k is not True and k is not False and int(k) >= 0:
+    if isinstance(k, Integral) and k is not True and k is not False:
         return int(k)
-    raise ProgramError(f"expected a fixed integer exponent of at least 0, got {k!r}")
+    raise ProgramError(f"expected a fixed integer exponent, got {k!r}; for roots use ffrank.sqrt")
 
 
 def _index(k: Any) -> int:
@@ -318,7 +362,7 @@ def _integers(x: Any) -> tuple[Shape, list[int]]:
         return (), [int(x)]
     if not isinstance(x, list | tuple) or not x:
         raise ProgramError(
-            f"expected an integer constant, got {type(x).__name__} {x!r}; multiply the map by a common denominator"
+            f"expected an integer or a Fraction as constant, got {type(x).__name__} {x!r}; write fractions.Fraction for a fraction"
         )
     parts = [_integers(e) for e in x]
     if len({shape for shape, _ in parts}) > 1:

@@ -7,7 +7,8 @@ import pytest
 
 from ffrank import linalg
 from ffrank.certificate.lower import jacobian_at
-from ffrank.geometry.symmetry import families, generator_matrix, rank_one_tokens
+from ffrank.geometry.generators import generator_matrix
+from ffrank.geometry.symmetry import families, rank_one_tokens
 from ffrank.models import build_program
 from ffrank.models.spec import parse_spec
 from ffrank.program.evaluate import point

@@ -36,7 +36,7 @@ BAD = [
     ({**ATTENTION, "mlp_width": 2, "activation": "relu"}, "activation: expected identity.*got 'relu'"),
     ({**ATTENTION, "mlp_width": 2, "activation": {"power": 0}}, "activation: .*1 <= k <= 1000"),
     ({**ATTENTION, "mlp_width": 2, "activation": {"power": 2, "x": 1}}, "activation"),
-    ({**MLP, "activation": "tanh"}, "activation: .*'tanh'"),
+    ({**MLP, "activation": "gelu"}, "activation: .*'gelu'"),
     ({**MLP, "tokens": 3}, "tokens: unknown key"),
     ({**MLP, "widths": [0, 2], "bias": 2}, r"widths\[0\].*; bias: expected true or false"),
 ]
