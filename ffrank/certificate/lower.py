@@ -43,12 +43,15 @@ class JacobianRank:
         Canonical row and column rank profiles; row (i-1)·m + o for output o of input i.
     solve : callable
         Solves the minor [rows, columns] for a right-hand side of shape (rank, k).
+    redraws : ndarray of shape (inputs, sources)
+        How often each source of an input's point was drawn anew.
     """
 
     inputs: int
     rows: Residues
     columns: Residues
     solve: Callable[[Residues], Residues]
+    redraws: NDArray[np.int64]
 
     @property
     def rank(self) -> int:
@@ -63,9 +66,16 @@ def jacobian_at(program: Program, p: int, seed: int, counters: range, out: Resid
     -------
     ndarray of shape (len(counters)·m, P)
     """
+    return _jacobian(program, p, seed, counters, out)[0]
+
+
+def _jacobian(
+    program: Program, p: int, seed: int, counters: range, out: Residues | None = None
+) -> tuple[Residues, NDArray[np.int64]]:
+    """The Jacobian and how often each source was redrawn at each input."""
     theta = draw_theta(program, p, seed)
     points = draw_points(program, p, seed, theta, counters)
-    return Evaluator(program, p, theta).jacobian(points.inputs, points.draws, out)
+    return Evaluator(program, p, theta).jacobian(points.inputs, points.draws, out), points.redraws
 
 
 def jacobian_rank(
@@ -96,6 +106,7 @@ def jacobian_rank(
     m, patience = program.output_count, power_count(p, _PATIENCE)
     kept = np.empty((0, program.parameter_count), np.int64)
     numbers = np.empty(0, np.int64)  # of the kept rows
+    redraws = np.empty((0, 0), np.int64)
     scanned, batch = 0, first_batch or max(1, -(-bound // m))
     while True:
         if report is not None:
@@ -103,7 +114,8 @@ def jacobian_rank(
         shape = (len(kept) + batch * m, program.parameter_count)
         stacked = np.empty(shape, np.int64) if allocate is None else allocate(*shape)
         stacked[: len(kept)] = kept
-        jacobian_at(program, p, seed, range(scanned + 1, scanned + batch + 1), stacked[len(kept) :])
+        _, again = _jacobian(program, p, seed, range(scanned + 1, scanned + batch + 1), stacked[len(kept) :])
+        redraws = np.concatenate([redraws, again]) if scanned else again
         fresh = np.arange(scanned * m, (scanned + batch) * m)
         numbers, scanned = np.concatenate([numbers, fresh]), scanned + batch
         found = linalg.ple(stacked, p, threads=threads)
@@ -111,13 +123,14 @@ def jacobian_rank(
         stop = _stop(numbers // m + 1, scanned, bound, patience)
         if stop is not None and (not len(numbers) or numbers[-1] < stop * m):
             inputs = int(numbers[-1]) // m + 1 if len(numbers) else 0
-            return JacobianRank(inputs, numbers, found.cols, found.solve_minor)
+            return JacobianRank(inputs, numbers, found.cols, found.solve_minor, redraws[:inputs])
         kept = stacked[found.rows]
         if stop is not None:  # a later input of the batch, beyond the rule's stop, has added rows: leave them out
             inside = numbers < stop * m
             rows = numbers[inside]
             found = linalg.ple(kept[inside], p, threads=threads)
-            return JacobianRank(int(rows[-1]) // m + 1 if len(rows) else 0, rows, found.cols, found.solve_minor)
+            inputs = int(rows[-1]) // m + 1 if len(rows) else 0
+            return JacobianRank(inputs, rows, found.cols, found.solve_minor, redraws[:inputs])
         last = max(1, int(np.sum(numbers >= (scanned - 1) * m)))
         batch = min(-(-(bound - len(numbers)) // last), max(4, scanned)) + patience
 

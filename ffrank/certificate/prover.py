@@ -14,6 +14,7 @@ import numpy as np
 
 from ffrank import __version__
 from ffrank.certificate.certificate import Certificate
+from ffrank.certificate.hypotheses import hypotheses, listed_redraws
 from ffrank.certificate.lower import jacobian_rank
 from ffrank.certificate.upper import monte_carlo, theorem_bound
 from ffrank.certificate.witness import rank_witness
@@ -99,10 +100,15 @@ def certify(
 
     if report is not None:
         report("upper bound by theorems")
+    checked = hypotheses(program, p, seed)
     upper = theorem_bound(program, known.families, known.closed, p, seed, threads=threads, allocate=allocate)
     found = jacobian_rank(program, p, seed, bound=upper["value"], threads=threads, allocate=allocate, report=report)
     claim = {"claim": "lower", "program": program.digest, "prime": p, "seed": seed, "inputs": found.inputs}
-    lower = {"inputs": found.inputs, **rank_witness(claim, found.rows, found.columns, found.solve)}
+    lower = {
+        "inputs": found.inputs,
+        "redraws": listed_redraws(found.redraws),
+        **rank_witness(claim, found.rows, found.columns, found.solve),
+    }
     notes: tuple[str, ...] = ()
     if found.rank < upper["value"] and exponent is not None:
         tried = monte_carlo(
@@ -110,11 +116,17 @@ def certify(
             threads=threads, allocate=allocate, report=report,
         )  # fmt: skip
         upper, notes = tried.bound, tried.notes
-    return Certificate(_assemble(known, p, seed, exponent, lower, upper), notes)
+    return Certificate(_assemble(known, p, seed, exponent, lower, upper, checked), notes)
 
 
 def _assemble(
-    known: _Target, p: int, seed: int, exponent: int | None, lower: dict[str, Any], upper: dict[str, Any]
+    known: _Target,
+    p: int,
+    seed: int,
+    exponent: int | None,
+    lower: dict[str, Any],
+    upper: dict[str, Any],
+    checked: dict[str, Any],
 ) -> dict[str, Any]:
     """The certificate's object, keys in the order in which a person reads them."""
     rank, bound = len(lower["rows"]), upper["value"]
@@ -139,17 +151,23 @@ def _assemble(
         "defect": None if known.expected is None or value is None else known.expected["value"] - value,
         "lower_bound": lower,
         "upper_bound": upper,
-        "assumptions": _assumptions(upper),
+        "hypotheses": checked,
+        "assumptions": _assumptions(upper, checked),
     }
     return content | {"digest": digest(content), "versions": {"ffrank": __version__}}
 
 
-def _assumptions(upper: dict[str, Any]) -> list[str]:
+def _assumptions(upper: dict[str, Any], checked: dict[str, Any]) -> list[str]:
     found = ["The SHAKE-256 challenges behave as random: a false rank witness passes with probability at most 2^-120."]
     if upper["kind"] == "monte-carlo":
         found.append(
             "The trial primes and points drawn by SHAKE-256 behave as random: "
             f"the upper bound fails with probability at most 2^{upper['error']}."
+        )
+    if checked["exponents"] is not None:
+        found.append(
+            "J. Ax, On Schanuel's conjectures, Annals of Mathematics 93 (1971): exponentials of functions that are "
+            "linearly independent over Q modulo constants are algebraically independent over the functions' field."
         )
     return found
 

@@ -11,7 +11,7 @@ from ffrank.certificate.lower import jacobian_at
 from ffrank.certificate.witness import rank_witness
 from ffrank.geometry.generators import generator_matrix
 from ffrank.primes import trial_prime
-from ffrank.program.bounds import ambient_dimension, bits, output_bounds
+from ffrank.program.bounds import ambient_dimension, bits, is_polynomial, output_bounds
 from ffrank.program.points import draw_theta
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class TrialPlan:
 
 def plan_trials(program: Program, rank: int, error: int) -> TrialPlan | None:
     """The least number of trials whose error is at most 2^error; None if 64 do not reach it."""
+    if not is_polynomial(program):
+        return None
     bounds = output_bounds(program)
     degree = (rank + 1) * max(bounds.degree - 1, 0)
     norm_bits = (rank + 1) * (bits(rank + 1) + bits(max(bounds.degree, 1)) + bounds.norm)
@@ -142,7 +144,8 @@ def monte_carlo(
     """
     plan = plan_trials(program, rank, error)
     if plan is None:
-        return Trials(theorem, (f"No {_MOST_TRIALS} trials reach an error of 2^{error}: the degrees are too high.",))
+        reason = "the degrees are too high" if is_polynomial(program) else "the map is not polynomial"
+        return Trials(theorem, (f"No Monte-Carlo bound reaches an error of 2^{error}: {reason}.",))
     trials: list[dict[str, int]] = []
     shape = ((inputs + 1) * program.output_count, program.parameter_count)
     for trial in range(1, plan.trials + 1):

@@ -12,7 +12,7 @@ from math import comb
 
 from ffrank.program.ir import Instruction, Program, interpret
 
-__all__ = ["Bounds", "ambient_dimension", "bits", "output_bounds"]
+__all__ = ["Bounds", "ambient_dimension", "bits", "is_polynomial", "output_bounds"]
 
 
 def bits(x: int) -> int:
@@ -40,8 +40,13 @@ class Bounds:
     norm: int
 
 
+def is_polynomial(program: Program) -> bool:
+    """Whether the program has no exponential, root or reciprocal."""
+    return not any(i.op in ("exp", "sqrt", "recip") for i in program.instructions)
+
+
 def output_bounds(program: Program) -> Bounds:
-    """The bounds of f(θ, X)."""
+    """The bounds of f(θ, X), for a polynomial program."""
     parameter, entry = Bounds(0, 0, 1, 0), Bounds(1, 1, 1, 0)
     leaves = [parameter] * len(program.parameters) + [entry] * len(program.inputs)
 
@@ -88,8 +93,10 @@ def ambient_dimension(program: Program) -> int | None:
     """Dimension of the space of all polynomial maps in X with the program's sizes and degrees.
 
     Every f(θ, ·) lies in this space, so the dimension of the neuromanifold is at most this. None stands
-    for more than 2^1000, which no parameter count reaches.
+    for more than 2^1000, which no parameter count reaches, and for programs that are not polynomial.
     """
+    if not is_polynomial(program):
+        return None
     bounds, n = output_bounds(program), program.input_count
     if n == 0:
         return program.output_count

@@ -114,18 +114,23 @@ class Evaluator:
         wanted = self._forward(inputs, draws)[node] % self.p
         return np.broadcast_to(wanted.T, (len(inputs), self.program.sizes[node]))
 
-    def undefined(self, inputs: Residues, draws: Draws) -> tuple[NDArray[np.int64], list[Residues]]:
-        """For every input the first node that has no value there, or -1, and the values of all nodes.
+    def undefined(self, inputs: Residues, draws: Draws, wanted: Sequence[int] | None = None) -> NDArray[np.int64]:
+        """For every input the first node that has no value there, or -1.
 
-        A square root has none at 0 and at non-residues, a reciprocal at 0.
+        A square root has none at 0 and at non-residues, a reciprocal at 0. With ``wanted`` only what these nodes need
+        counts, and their own values must not be 0.
         """
         self._choose_kernels(len(inputs))
-        values = self._forward(inputs, draws)
+        values, program = self._forward(inputs, draws), self.program
+        needed = set(wanted or ()) or {program.output}
         first = np.full(len(inputs), -1)
-        for node, instruction in reversed(self.program.steps()):
-            if instruction.op in ("sqrt", "recip"):
+        for node, instruction in reversed(program.steps()):
+            if node not in needed:
+                continue
+            needed.update(instruction.operands)
+            if instruction.op in ("sqrt", "recip") or node in (wanted or ()):
                 first[(values[node] % self.p == 0).any(axis=0) & np.ones(len(inputs), bool)] = node
-        return first, values
+        return first
 
     def _forward(self, inputs: Residues, draws: Draws) -> list[Residues]:
         """The value of every node, (size, lanes); one lane for nodes that no input reaches."""

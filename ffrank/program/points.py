@@ -1,4 +1,4 @@
-"""Random points of a program over F_p: θ, inputs, and formal values of exponentials, from SHAKE-256 (FORMAT.md, section 3).
+"""Random points of a program over F_p, from SHAKE-256: θ, inputs, and formal values of exponentials (FORMAT.md, 3).
 
 Where a square root or a reciprocal has no value, the latest source that it depends on is drawn anew: the formal
 values of the last exponential before it, or the input. So roots of several layers do not multiply their
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Residues = NDArray[np.int64]
 
-__all__ = ["Points", "draw_points", "draw_theta"]
+__all__ = ["Points", "draw_points", "draw_theta", "root_stages"]
 
 _MOST_REDRAWS = 2**14  # of one source at one input
 _HOPELESS = 2**13  # draws without a single success
@@ -64,15 +64,25 @@ def draw_theta(program: Program, p: int, seed: int, label: str | int = 0) -> Res
     return residues(_base(program, p, seed, label), p, program.parameter_count)
 
 
-def draw_points(program: Program, p: int, seed: int, theta: Residues, labels: Sequence[str | int]) -> Points:
+def draw_points(
+    program: Program,
+    p: int,
+    seed: int,
+    theta: Residues,
+    labels: Sequence[str | int],
+    *,
+    roots_of: Sequence[int] | None = None,
+) -> Points:
     """One point for each label, at which all square roots and reciprocals of the program have values.
+
+    With ``roots_of`` only the values of these nodes count: all that they need must exist, and they must not be 0.
 
     Raises
     ------
     ProgramError
         If a value is missing whatever the input, or 65,536 draws of one source did not find one.
     """
-    search = _Search(program, p, theta, [_base(program, p, seed, label) for label in labels])
+    search = _Search(program, p, theta, [_base(program, p, seed, label) for label in labels], roots_of)
     if any(i.op in ("sqrt", "recip") for i in program.instructions):
         search.run()
     return Points(search.values[0], tuple(search.values[1:]), search.redraws)
@@ -81,8 +91,10 @@ def draw_points(program: Program, p: int, seed: int, theta: Residues, labels: Se
 class _Search:
     """Draws for several points at once, and the redraws that make all their roots and reciprocals exist."""
 
-    def __init__(self, program: Program, p: int, theta: Residues, bases: list[str]) -> None:
-        self.program, self.p, self.theta, self.bases = program, p, theta, bases
+    def __init__(
+        self, program: Program, p: int, theta: Residues, bases: list[str], wanted: Sequence[int] | None
+    ) -> None:
+        self.program, self.p, self.theta, self.bases, self.wanted = program, p, theta, bases, wanted
         exponentials = [node for node, instruction in program.steps() if instruction.op == "exp"]
         self.sizes = [program.input_count, *(program.sizes[node] for node in exponentials)]
         self.redraws = np.zeros((len(bases), len(self.sizes)), np.int64)
@@ -114,7 +126,7 @@ class _Search:
             for lane, (at, s, again) in enumerate(zip(lanes, source[lanes], counts, strict=True)):
                 if s >= 0:
                     batch[s][lane] = self.drawn(int(at), int(s), int(again))
-            first = evaluator.undefined(batch[0], batch[1:])[0].reshape(-1, width)
+            first = evaluator.undefined(batch[0], batch[1:], self.wanted).reshape(-1, width)
             reached = int(np.where(first < 0, len(latest), first).max())
             tries = tries + len(lanes) if reached <= furthest < len(latest) else 0
             furthest = max(furthest, reached)
@@ -153,7 +165,7 @@ class _Search:
 
 def _missing(program: Program, node: int, where: str) -> str:
     op = program.instructions[node - program.first_instruction].op
-    reason = {"sqrt": "a square root has no value", "recip": "a denominator is 0"}[op]
+    reason = {"sqrt": "a square root has no value", "recip": "a denominator is 0"}.get(op, "an argument of a root is 0")
     return f"{reason} (node {node} of the program) {where}"
 
 
@@ -166,6 +178,21 @@ def _units(message: str, p: int, count: int) -> Residues:
         if len(values) >= count:
             return values[:count]
         wanted *= 2
+
+
+def root_stages(program: Program) -> list[list[int]]:
+    """The arguments of all square roots, by the number of roots that are nested in them."""
+    depth = [0] * program.first_instruction
+    stages: dict[int, list[int]] = {}
+    for instruction in program.instructions:
+        inside = max((depth[a] for a in instruction.operands), default=0)
+        if instruction.op == "sqrt":
+            inside += 1
+            arguments = stages.setdefault(inside, [])
+            if instruction.operands[0] not in arguments:
+                arguments.append(instruction.operands[0])
+        depth.append(inside)
+    return [stages[s] for s in sorted(stages)]
 
 
 def _latest_sources(program: Program) -> list[int | None]:

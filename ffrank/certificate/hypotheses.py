@@ -1,0 +1,128 @@
+"""What makes ranks at formal exponentials and square roots true ranks: two independence checks (FORMAT.md, section 3).
+
+Both are properties of the map, decided at random points of F_p. They can fail by bad luck, never pass wrongly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ffrank import linalg
+from ffrank.certificate.witness import power_count, rank_witness
+from ffrank.errors import ProgramError
+from ffrank.program.evaluate import Evaluator
+from ffrank.program.points import draw_points, draw_theta, root_stages
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ffrank.program.ir import Program
+
+    Residues: TypeAlias = NDArray[np.int64]
+
+__all__ = ["hypotheses", "listed_redraws"]
+
+_PATIENCE = 60
+
+
+def hypotheses(program: Program, p: int, seed: int) -> dict[str, Any]:
+    """Certify the hypotheses of exponentials and of roots, each None if the program has none.
+
+    Raises
+    ------
+    ProgramError
+        If a check fails: then the rank at formal values says nothing.
+    """
+    ops = {i.op for i in program.instructions}
+    _refuse_fixed(program)
+    return {
+        "exponents": _exponents(program, p, seed) if "exp" in ops else None,
+        "roots": _roots(program, p, seed) if "sqrt" in ops else None,
+    }
+
+
+def listed_redraws(redraws: NDArray[np.int64]) -> list[list[int]]:
+    """How often each source was drawn anew, for every point; empty if nothing was."""
+    return redraws.tolist() if redraws.any() else []
+
+
+def _refuse_fixed(program: Program) -> None:
+    """Exponentials and roots of parameters alone have no place in the theory that is used here."""
+    varies = [False] * program.first_input + [True] * len(program.inputs)
+    for instruction in program.instructions:
+        moving = any(varies[a] for a in instruction.operands)
+        if instruction.op in ("exp", "sqrt") and not moving:
+            raise ProgramError(
+                f"{instruction.op} of parameters alone cannot be certified; make its value a parameter instead"
+            )
+        varies.append(moving)
+
+
+def _exponents(program: Program, p: int, seed: int) -> dict[str, Any]:
+    """Differences of all exponents of one input at two inputs, θ varying, have full column rank."""
+    nodes = [i.operands[0] for i in program.instructions if i.op == "exp"]
+    count = sum(program.sizes[n] for n in nodes)
+    rows = count + power_count(p, _PATIENCE)
+    table, redraws = np.empty((rows, count), np.int64), []
+    for row in range(rows):
+        theta = draw_theta(program, p, seed, f"exponents {row}")
+        points = draw_points(program, p, seed, theta, [f"exponents {row} {side}" for side in (1, 2)])
+        evaluator = Evaluator(program, p, theta)
+        both = np.hstack([evaluator.values(points.inputs, points.draws, n) for n in nodes])
+        table[row] = (both[0] - both[1]) % p
+        redraws.append(listed_redraws(points.redraws))
+    found = linalg.ple(table, p)
+    if found.rank < count:
+        raise ProgramError(
+            f"the {count} exponents of one input satisfy a linear relation (their rank is {found.rank}), so their "
+            "exponentials are not independent and the rank at formal values proves nothing"
+        )
+    claim = {"claim": "exponents", "program": program.digest, "prime": p, "seed": seed, "inputs": 0}
+    kept = [redraws[row] for row in found.rows]
+    return {
+        "count": count,
+        **rank_witness(claim, found.rows, found.cols, found.solve_minor),
+        "redraws": kept if any(kept) else [],
+    }
+
+
+def _roots(program: Program, p: int, seed: int) -> list[dict[str, Any]]:
+    """At each stage of roots, quadratic characters and a constant column have full column rank over F_2."""
+    theta = draw_theta(program, p, seed)
+    evaluator = Evaluator(program, p, theta)
+    found = []
+    for stage, nodes in enumerate(root_stages(program), 1):
+        count = 1 + sum(program.sizes[n] for n in nodes)
+        basis: dict[int, int] = {}
+        rows: list[int] = []
+        redraws: list[list[int]] = []
+        for row in range(count + _PATIENCE):
+            points = draw_points(program, p, seed, theta, [f"roots {stage} {row}"], roots_of=nodes)
+            bits = 1
+            for n in nodes:
+                for q in evaluator.values(points.inputs, points.draws, n)[0]:
+                    bits = bits << 1 | (pow(int(q), (p - 1) // 2, p) != 1)
+            if _adds(basis, bits):
+                rows.append(row)
+                redraws.append(points.redraws[0].tolist())
+        if len(rows) < count:
+            raise ProgramError(
+                f"a product of the {count - 1} arguments of square roots at stage {stage} is a constant times a square, "
+                "so these roots are not independent and the rank at a point proves nothing"
+            )
+        kept = redraws if any(any(r) for r in redraws) else []
+        found.append({"count": count - 1, "rows": rows, "redraws": kept})
+    return found
+
+
+def _adds(basis: dict[int, int], bits: int) -> bool:
+    """Whether a vector over F_2 is independent of a basis, which is then extended."""
+    while bits:
+        lead = bits.bit_length()
+        if lead not in basis:
+            basis[lead] = bits
+            return True
+        bits ^= basis[lead]
+    return False
