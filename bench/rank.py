@@ -7,6 +7,7 @@ Prints a line per matrix: ffrank's median, and the peers' with their ratios to i
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -102,6 +103,10 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="small sizes only")
     options.add_argument("--write", action="store_true", help="write the table to bench/rank.md")
     chosen = options.parse_args()
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        # Every copy of OpenBLAS in this process reads it when it is loaded, NumPy's own before this line.
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     lines = []
     import_module("ffrank.linalg.kernels")  # or the first small matrices would be done without
 

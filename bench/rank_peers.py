@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # every copy of it in this process, before it is loaded
 
 import numpy as np
 

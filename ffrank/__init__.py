@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ffrank.certificate.certificate import Certificate
+    from ffrank.certificate.certificate import Certificate, RankCertificate
+    from ffrank.certificate.matrix import certify_rank
     from ffrank.certificate.prover import certify
     from ffrank.certificate.verify import Verification, verify
+    from ffrank.geometry.local_rank import rank_at
+    from ffrank.geometry.singular import strata
     from ffrank.linalg import (
+        col_rank_profile,
         det,
         inverse,
         matmul,
         nullspace,
         ple,
         rank,
+        rank_over_q,
         rank_profile,
+        row_rank_profile,
         rref,
         solve,
     )
@@ -30,6 +36,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Certificate": "certificate.certificate",
+    "RankCertificate": "certificate.certificate",
+    "certify_rank": "certificate.matrix",
+    "col_rank_profile": "linalg",
+    "rank_at": "geometry.local_rank",
+    "rank_over_q": "linalg",
+    "row_rank_profile": "linalg",
+    "strata": "geometry.singular",
     "Program": "program.ir",
     "Tensor": "program.trace",
     "Verification": "certificate.verify",
@@ -57,26 +70,32 @@ _HOMES = {
 __all__ = [
     "Certificate",
     "Program",
+    "RankCertificate",
     "Tensor",
     "Verification",
     "certify",
+    "certify_rank",
+    "col_rank_profile",
     "concatenate",
-    "tanh",
-    "sqrt",
-    "softmax",
-    "sigmoid",
-    "exp",
     "det",
+    "exp",
     "inverse",
     "matmul",
     "nullspace",
     "parametrization",
     "ple",
     "rank",
+    "rank_at",
+    "rank_over_q",
     "rank_profile",
+    "row_rank_profile",
     "rref",
+    "sigmoid",
+    "softmax",
     "solve",
+    "sqrt",
     "stack",
+    "tanh",
     "verify",
 ]
 

@@ -1,4 +1,4 @@
-"""A certificate: a frozen view on the JSON object that FORMAT.md describes."""
+"""Certificates: frozen views on the JSON objects that FORMAT.md describes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,45 @@ from ffrank.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Certificate"]
+__all__ = ["Certificate", "RankCertificate"]
 
 
 @dataclass(frozen=True)
-class Certificate:
+class _Content:
+    """A JSON object that can be written to a file."""
+
+    content: Mapping[str, Any]
+
+    def to_json(self) -> str:
+        """The file's text: one line for each top-level key, ending in a newline."""
+        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in self.content.items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the path cannot be written.
+        """
+        path = Path(path)
+        try:
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            try:
+                with os.fdopen(handle, "w", encoding="ascii") as out:
+                    out.write(self.to_json())
+                Path(temporary).chmod(0o666 & ~_umask())
+                Path(temporary).replace(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as e:
+            raise InputError(f"{path}: cannot be written: {e.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Certificate(_Content):
     """A certified dimension.
 
     Attributes
@@ -29,7 +63,6 @@ class Certificate:
         What a person should know beside it; not part of the certificate.
     """
 
-    content: Mapping[str, Any]
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -62,32 +95,30 @@ class Certificate:
         shown = self.value if self.value is not None else f"{self.lower}..{self.upper}"
         return f"Certificate(dimension={shown}, status={self.status!r}, parameters={self.parameters})"
 
-    def to_json(self) -> str:
-        """The file's text: one line for each top-level key, ending in a newline."""
-        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in self.content.items()]
-        return "{\n" + ",\n".join(lines) + "\n}\n"
 
-    def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all.
+@dataclass(frozen=True)
+class RankCertificate(_Content):
+    """The certified rank of a matrix.
 
-        Raises
-        ------
-        InputError
-            If the path cannot be written.
-        """
-        path = Path(path)
-        try:
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="ascii") as out:
-                    out.write(self.to_json())
-                Path(temporary).chmod(0o666 & ~_umask())
-                Path(temporary).replace(path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
-        except OSError as e:
-            raise InputError(f"{path}: cannot be written: {e.strerror}") from None
+    Attributes
+    ----------
+    content : mapping
+        The JSON object.
+    """
+
+    @property
+    def rank(self) -> int:
+        """The rank mod ``prime``."""
+        return int(self.content["rank"])
+
+    @property
+    def prime(self) -> int:
+        """The modulus."""
+        return int(self.content["prime"])
+
+    def __repr__(self) -> str:
+        m, n = self.content["shape"]
+        return f"RankCertificate(rank={self.rank}, prime={self.prime}, shape=({m}, {n}))"
 
 
 def _umask() -> int:

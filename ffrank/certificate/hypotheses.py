@@ -65,14 +65,14 @@ def _exponents(program: Program, p: int, seed: int) -> dict[str, Any]:
     nodes = [i.operands[0] for i in program.instructions if i.op == "exp"]
     count = sum(program.sizes[n] for n in nodes)
     rows = count + power_count(p, _PATIENCE)
-    table, redraws = np.empty((rows, count), np.int64), []
-    for row in range(rows):
-        theta = draw_theta(program, p, seed, f"exponents {row}")
-        points = draw_points(program, p, seed, theta, [f"exponents {row} {side}" for side in (1, 2)])
-        evaluator = Evaluator(program, p, theta)
-        both = np.hstack([evaluator.values(points.inputs, points.draws, n) for n in nodes])
-        table[row] = (both[0] - both[1]) % p
-        redraws.append(listed_redraws(points.redraws))
+    thetas = np.array([draw_theta(program, p, seed, f"exponents {row}") for row in range(rows)])
+    labels = [f"exponents {row} {side}" for row in range(rows) for side in (1, 2)]
+    thetas = np.repeat(thetas, 2, axis=0)
+    points = draw_points(program, p, seed, thetas, labels)
+    evaluator = Evaluator(program, p, thetas)
+    values = np.hstack([evaluator.values(points.inputs, points.draws, n) for n in nodes])
+    table = np.ascontiguousarray(values[::2] - values[1::2]) % p
+    redraws = [listed_redraws(points.redraws[2 * row : 2 * row + 2]) for row in range(rows)]
     found = linalg.ple(table, p)
     if found.rank < count:
         raise ProgramError(
@@ -95,25 +95,24 @@ def _roots(program: Program, p: int, seed: int) -> list[dict[str, Any]]:
     found = []
     for stage, nodes in enumerate(root_stages(program), 1):
         count = 1 + sum(program.sizes[n] for n in nodes)
+        candidates = count + _PATIENCE
+        labels = [f"roots {stage} {row}" for row in range(candidates)]
+        points = draw_points(program, p, seed, theta, labels, roots_of=nodes)
+        arguments = np.hstack([evaluator.values(points.inputs, points.draws, n) for n in nodes])
         basis: dict[int, int] = {}
-        rows: list[int] = []
-        redraws: list[list[int]] = []
-        for row in range(count + _PATIENCE):
-            points = draw_points(program, p, seed, theta, [f"roots {stage} {row}"], roots_of=nodes)
+        rows = []
+        for row in range(candidates):
             bits = 1
-            for n in nodes:
-                for q in evaluator.values(points.inputs, points.draws, n)[0]:
-                    bits = bits << 1 | (pow(int(q), (p - 1) // 2, p) != 1)
+            for q in arguments[row]:
+                bits = bits << 1 | (pow(int(q), (p - 1) // 2, p) != 1)
             if _adds(basis, bits):
                 rows.append(row)
-                redraws.append(points.redraws[0].tolist())
         if len(rows) < count:
             raise ProgramError(
                 f"a product of the {count - 1} arguments of square roots at stage {stage} is a constant times a square, "
                 "so these roots are not independent and the rank at a point proves nothing"
             )
-        kept = redraws if any(any(r) for r in redraws) else []
-        found.append({"count": count - 1, "rows": rows, "redraws": kept})
+        found.append({"count": count - 1, "rows": rows, "redraws": listed_redraws(points.redraws[rows])})
     return found
 
 

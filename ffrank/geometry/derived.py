@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Residues: TypeAlias = NDArray[np.int64]
     Weights: TypeAlias = Callable[[str], Residues]
 
-__all__ = ["Derived", "Kernel", "Reach", "Transfer"]
+__all__ = ["Derived", "Kernel", "Reach", "Transfer", "Where"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +102,41 @@ class Kernel:
         return nu
 
 
+def _gram(K: Residues, p: int) -> Residues | None:
+    """(KᵀK)^-1, or None if KᵀK is singular mod p."""
+    gram = linalg.matmul(K.T, K, p)
+    return linalg.inverse(gram, p) if linalg.rank(gram, p) == len(gram) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """K (KᵀK)^-1 K'ᵀQ', the D with KᵀD = K'ᵀQ', for a K of at least as many rows as columns."""
 
-    K: str
-    other_K: str
-    other_Q: str
+    key: str
+    other_key: str
+    other_query: str
 
     def value(self, weights: Weights, p: int) -> Residues:
-        """The matrix at θ, of the shape of K."""
-        K = weights(self.K)
-        gram = linalg.matmul(K.T, K, p)
-        if linalg.rank(gram, p) < len(gram):
+        """The matrix at θ, of the shape of K; 0 if KᵀK is singular."""
+        K = weights(self.key)
+        gram = _gram(K, p)
+        if gram is None:
             return np.zeros_like(K)
-        lift = linalg.matmul(K, linalg.inverse(gram, p), p)
-        return linalg.matmul(lift, linalg.matmul(weights(self.other_K).T, weights(self.other_Q), p), p)
+        product = linalg.matmul(weights(self.other_key).T, weights(self.other_query), p)
+        return linalg.matmul(linalg.matmul(K, gram, p), product, p)
 
 
-Derived: TypeAlias = Kernel | Transfer
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A parameter where a :class:`Transfer` through ``key`` exists, else 0: so both parts of a generator vanish together."""
+
+    name: str
+    key: str
+
+    def value(self, weights: Weights, p: int) -> Residues:
+        """The matrix at θ, of the shape of the parameter."""
+        weight = weights(self.name)
+        return np.zeros_like(weight) if _gram(weights(self.key), p) is None else weight
+
+
+Derived: TypeAlias = Kernel | Transfer | Where

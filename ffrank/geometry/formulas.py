@@ -32,6 +32,7 @@ Architecture = Mapping[str, Any]
 Hypotheses = Sequence[tuple[str, bool]]
 
 _HMK = "Henry, Marchetti, Kohn: Geometry of Lightning Self-Attention (ICLR 2025)"
+_SOFTMAX = f"{_HMK}; proof claimed by Konda (2026)"
 _FORMS = "symmetric forms of bounded rank"
 _REFINED = "ffrank, agreed with exact ranks on random architectures"
 _HEADS = "sum over heads, capped by the ambient space"
@@ -63,6 +64,8 @@ def expected(architecture: Architecture) -> dict[str, Any] | None:
         return _polynomial_network(architecture)
     if not _is_simple(architecture):
         return None
+    if architecture["score"] == "softmax":
+        return _softmax(architecture)
     if architecture["heads"] > 1 or architecture["value_dim"] is not None:
         return _multi_head(architecture)
     widths = architecture["widths"]
@@ -111,9 +114,9 @@ def _is_one_lightning_layer(architecture: Architecture) -> bool:
 
 
 def _is_simple(architecture: Architecture) -> bool:
-    """Whether nothing but widths, heads and value_dim departs from a bare lightning network."""
+    """Whether nothing but widths, heads and value_dim departs from a bare lightning or softmax network."""
     return (
-        architecture["score"] == "lightning"
+        architecture["score"] in ("lightning", "softmax")
         and architecture["norm"] == "none"
         and architecture["mlp_width"] is None
         and not (architecture["causal"] or architecture["residual"] or architecture["qk_bias"])
@@ -224,6 +227,33 @@ def _multi_head(architecture: Architecture) -> dict[str, Any] | None:
     values = (d + out) * rank - rank * rank
     count = architecture["heads"] * (_bounded_rank(min(a, d), d) + values - 1)
     return _answer(min(count, ambient), "multi-head", "parameter count", _HEADS)
+
+
+def _softmax(architecture: Architecture) -> dict[str, Any] | None:
+    """Softmax loses the rescalings: ``2α_1 d − α_1² + δ(d + d') − δ² + Σ_{i>1} (2α_i δ − α_i²)``, l = 1 ``2αd − α² + dd'``.
+
+    Source: conjectured by Henry, Marchetti, Kohn (ICLR 2025), a proof is claimed by Konda (2026). For several heads
+    or factored values in one layer ``H·(2αd − α² + v)``, v as in the lightning case, is a parameter count and so an
+    upper bound. None for t = 1, for unequal hidden widths, or for several layers of several heads.
+    """
+    widths, dims = architecture["widths"], architecture["attention_dims"]
+    d, delta, out = widths[0], widths[1], widths[-1]
+    if architecture["tokens"] == 1 or len(set(widths[1:-1])) > 1:
+        return None
+    scores = _bounded_rank(min(dims[0], d), d)
+    heads, inner = architecture["heads"], architecture["value_dim"]
+    if heads > 1 or inner is not None:
+        if len(dims) > 1:
+            return None
+        rank = min(d, out) if inner is None else min(inner, d, out)
+        count = heads * (scores + (d + out) * rank - rank * rank)
+        return _answer(count, "multi-head-softmax", "parameter count", "sum over heads")
+    if len(dims) == 1:
+        return _answer(scores + d * out, "softmax", "conjecture", _SOFTMAX)
+    later = sum(_bounded_rank(min(a, delta), delta) for a in dims[1:])
+    value = scores + delta * (d + out) - delta * delta + later
+    hypotheses = [("hidden widths delta <= d_0", delta <= d), ("hidden widths delta <= d_l", delta <= out)]
+    return _answer(value, "softmax", "conjecture", _SOFTMAX, hypotheses)
 
 
 def _polynomial_network(architecture: Architecture) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ffrank.geometry.derived import Derived, Kernel, Reach, Transfer
+from ffrank.geometry.derived import Derived, Kernel, Reach, Transfer, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,7 +220,7 @@ def _mixing_family(i: int, heads: list[str]) -> Family:
     for to in heads:
         for of in heads:
             if to != of:
-                value = Action(to + "V", "left", of + "V")
+                value = Action(to + "V", "left", Where(of + "V", of + "K"))
                 score = Action(of + "Q", "left", Transfer(of + "K", to + "K", to + "Q"), -1)
                 blocks.append(Block("scalar", 1, (value, score)))
     return Family("head-mixing", i, None, tuple(blocks))

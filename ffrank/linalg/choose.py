@@ -3,15 +3,17 @@
 Reasons, with what was measured on a 2-core AMD EPYC (AVX-512, OpenBLAS 0.3.31, 52 GFLOP/s a core); the
 harness ``bench/rank.py`` repeats it.
 
-*One limb or two.* One product of float64 matrices is exact up to the inner length kmax, 512 at 2^23, 128 at
-2^24, 32 at 2^25. Every kmax the result is reduced, which costs about as much as 17 terms of the product; two limbs
-cost two products but need no reduction before 255 (2^31) and hardly any below 2^26. CROSSOVER
+*One limb or two.* One product of float64 matrices is exact up to the inner length kmax: 512 at 2^23, 128 at 2^24,
+32 at 2^25, 16 at 2^25.5. Every kmax terms the result is reduced, at the price of about 17 terms. Two limbs cost two
+products, but are exact up to 255 at 2^31, and far longer below 2^26. One limb still wins at 2^25.5 (n = 1000: 46 ms
+against 57).
 
-*Above 2^33* two limbs leave kmax below 32, and Montgomery residues with five products take over; they also serve up
-to 2^61, where three limbs of 21 bits hold a residue.
+*Above 2^33* two limbs leave kmax below 32. Montgomery residues with five products take over; they serve up to 2^61,
+where three limbs of 21 bits hold a residue.
 
-*Panels.* 32 columns, eliminated without BLAS, were best from n = 100 to n = 1000 for all three; a matrix of at most
-80 rows is a single panel (n = 75: 91 µs instead of 125), so that BLAS is not even called.
+*Panels* of 32 columns, eliminated without BLAS, are the best or close to it from n = 100 to n = 1000 in all three.
+A matrix of at most 80 rows is a single panel (n = 75: 91 µs instead of 125). Tall panels are eliminated by their top
+256 rows if these hold all pivots; the rest then is one product, which threads share (``elimination.py``).
 
 *Strassen-Winograd* levels pay from halves of 1000, 500 and 400 on for one, two and three limbs (see ``fields.py``):
 4 %, 9 % and 9 % at n = 2000.

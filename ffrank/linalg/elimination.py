@@ -53,10 +53,11 @@ class Elimination:
         The number of pivots.
     """
 
-    def __init__(self, field: Field, W: Block, rows: NDArray[np.int64], team: Team, *, width: int,
-                 factors: bool) -> None:  # fmt: skip
+    def __init__(self, field: Field, W: Block, team: Team, *, width: int, factors: bool,
+                 rows: NDArray[np.int64] | None = None) -> None:  # fmt: skip
         self.field, self.W, self.team, self.width, self.factors = field, W, team, width, factors
-        increasing = bool((rows[1:] > rows[:-1]).all())
+        increasing = rows is None or bool((rows[1:] > rows[:-1]).all())
+        rows = np.arange(W.m) if rows is None else rows
         self._pivots = Pivots(rows, np.empty(min(W.m, W.n), np.int64), np.array([increasing, factors], np.int64),
                               np.empty(width, np.int64))  # fmt: skip
         self.rank = self._eliminate(0, 0, W.n) if W.m and W.n else 0
@@ -66,7 +67,7 @@ class Elimination:
     def _eliminate(self, row: int, c0: int, c1: int) -> int:
         """Eliminate columns c0 .. c1 below ``row``; L of the k-th pivot found goes to column row + k."""
         field, team, W, m = self.field, self.team, self.W, self.W.m
-        if field.is_zero(W.part(row, m, c0, c1)):
+        if row and field.is_zero(W.part(row, m, c0, c1)):
             return 0
         if c1 - c0 <= self.width:
             return self._tall_panel(row, c0, c1) or field.panel(W, row, c0, c1, self._pivots, team)
@@ -103,10 +104,11 @@ class Elimination:
         pivots.cols[row : row + b] = np.arange(c0, c1)
         rest = W.part(end, W.m, c0, c1)
         solve_right(field, team, S.part(0, b, 0, b), rest, unit=False, upper=True)
-        W.a[end:, row : row + b] = rest.a
         W.a[row:end, row : row + b] = S.a
-        for k in range(b):
-            W.a[row + k, c0 + k : c1] = S.a[k, k:]
+        if row < c0:
+            W.a[end:, row : row + b] = rest.a
+            for k in range(b):
+                W.a[row + k, c0 + k : c1] = S.a[k, k:]
         return b
 
 
@@ -138,7 +140,8 @@ def profile_in_chunks(field: Field, A: NDArray[np.int64], team: Team, *, width: 
         rest = Block.of(W.a[r:])
         subtract_product(field, team, rest, N.part(r, m, 0, r), W.part(0, r, 0, W.n))
         if at == 0 or not field.is_zero(rest):
-            done = Elimination(field, rest, rows[r:].copy(), team, width=field.base if at else width, factors=False)
+            base = field.base if at else width
+            done = Elimination(field, rest, team, width=base, factors=False, rows=rows[r:].copy())
             cols.append(done.cols + at)
             _extend(field, team, N, rows, done)
             r += done.rank

@@ -1,4 +1,9 @@
-"""Arithmetic mod p on whole blocks: the only part of the eliminations that knows how residues are stored."""
+"""Arithmetic mod p on whole blocks: the only part of the eliminations that knows how residues are stored.
+
+No rounding ever happens: all float64 values are integers up to 2^53 in absolute value, and so are all partial sums of
+a product in whatever order BLAS takes them (it is assumed to form them from the products of entries, as every
+conventional one does). The bounds are stated at ``exact_limbs`` and in the classes.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +63,7 @@ class Field:
     base: int
     stripe: int
     winograd: int
+    _kernels: Any  # the module, once it is loaded
 
     def load(self, A: NDArray[np.int64], to: Block, team: Team, *, transposed: bool = False) -> None:
         """Write the residues of A, or of its transpose, to a block. A and the block may share memory."""
@@ -93,9 +99,7 @@ class Field:
 
     def is_zero(self, block: Block) -> bool:
         """Tell whether a block is zero, at once if its first row is not."""
-        from ffrank.linalg import kernels
-
-        return bool(kernels.is_zero(block.f, block.o, block.m, block.n, block.ld))
+        return bool(self._kernels.is_zero(block.f, block.o, block.m, block.n, block.ld))
 
     def subtract_product(self, C: Block, L: Block, X: Block, team: Team) -> None:
         """C ← C - L·X. C may be L or X themselves if the inner length is at most ``base``."""

@@ -417,30 +417,39 @@ def panel2(F, o, ld, m, c0, b, width, lcol, rows, state, P, LT, swaps, cols, p, 
 
 @njit(**_FLOAT)
 def triangle(F, o, ld, n, unit, upper, p, inv, S, out):
-    """Write I - T^-1 to ``out`` (n×n) for the small triangular block T at F; ``unit`` diagonals are implied.
+    """Write I - T^-1 to ``out`` (n×n, n ≤ kmax) for the triangular block T at F; ``unit`` diagonals are implied.
 
-    An upper triangle is turned into a lower one by reversing rows and columns.
+    Row i of the inverse is (e_i - sum of T[i, k] times row k) / T[i, i], the sum taken in two limbs.
     """
+    high = np.empty(n)
+    low = np.empty(n)
     for a in range(n):
         i = n - 1 - a if upper else a
         row = out[i * n : i * n + n]
         for j in range(n):
-            row[j] = 0.0
+            high[j] = 0.0
+            low[j] = 0.0
         for b in range(a):
             k = n - 1 - b if upper else b
             x = F[o + i * ld + k]
+            xh = (x * (1.0 / S) + MAGIC) - MAGIC
+            xl = x - xh * S
             t = out[k * n : k * n + n]
-            for j in range(k if upper else 0, n if upper else k + 1):
-                row[j] = reduce(row[j] - product(t[j], x, p, inv, S), p, inv)
+            for j in range(n):
+                high[j] -= xh * t[j]
+                low[j] -= xl * t[j]
+        for j in range(n):
+            row[j] = reduce(reduce(high[j], p, inv) * S + reduce(low[j], p, inv), p, inv)
         row[i] += 1.0
         if not unit:
             g = np.float64(balanced_inverse(np.int64(F[o + i * ld + i]), np.int64(p)))
             for j in range(n):
                 row[j] = product(row[j], g, p, inv, S)
     for i in range(n):
+        row = out[i * n : i * n + n]
+        row[i] -= 1.0
         for j in range(n):
-            out[i * n + j] = (1.0 if i == j else 0.0) - out[i * n + j]
-            out[i * n + j] = reduce(out[i * n + j], p, inv)
+            row[j] = reduce(-row[j], p, inv)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -683,23 +692,19 @@ def panel_m(F, o, ld, m, c0, b, width, lcol, rows, state, P, L, swaps, cols, p, 
 
 @njit(**_INTEGER)
 def triangle_m(F, o, ld, n, unit, upper, p, pinv, h, r1, r3, out):
-    """As ``triangle`` for Montgomery residues; r1 = R mod p stands for 1."""
+    """As ``triangle`` for Montgomery residues and n ≤ 32; r1 = R mod p stands for 1."""
     for a in range(n):
         i = n - 1 - a if upper else a
-        row = out[i * n : i * n + n]
+        g = r1 if unit else inverse_m(F[o + i * ld + i], p, pinv, h, r3)
+        lo, hi = (i + 1, n) if upper else (0, i)
         for j in range(n):
-            row[j] = 0
-        for b in range(a):
-            k = n - 1 - b if upper else b
-            x = F[o + i * ld + k]
-            t = out[k * n : k * n + n]
-            for j in range(k if upper else 0, n if upper else k + 1):
-                row[j] = centre(row[j] - product_m(t[j], x, p, pinv, h), p, h)
-        row[i] = centre(row[i] + r1, p, h)
-        if not unit:
-            g = inverse_m(F[o + i * ld + i], p, pinv, h, r3)
-            for j in range(n):
-                row[j] = product_m(row[j], g, p, pinv, h)
+            x, y = np.int64(0), np.int64(0)
+            for k in range(lo, hi):
+                x, y = mac(x, y, F[o + i * ld + k], out[k * n + j])
+            v = -redc(x, y, p, pinv, h)
+            if j == i:
+                v = centre(v + r1, p, h)
+            out[i * n + j] = v if unit else product_m(v, g, p, pinv, h)
     for i in range(n):
         for j in range(n):
             x = -out[i * n + j]

@@ -96,24 +96,23 @@ def rank_profile(A: Any, p: SupportsIndex | None = None, *, threads: int | None 
     """
     M = read(A, p)
     values = M.values
-    short, long = sorted(values.shape)
+    m, n = values.shape
+    short, long = (m, n) if m <= n else (n, m)
     work = float(short) ** 2 * long
     field = field_for(M.p, work)
     if short == 0:
         return RankProfile(0, np.empty(0, np.int64), np.empty(0, np.int64))
     chunks = worth_chunks(short, long)
     # A transposed elimination needs a copy, which ``overwrite`` is there to save.
-    transposed = values.shape[0] > values.shape[1] and (chunks or not overwrite)
-    width = panel_width(field, values.shape[1] if transposed else values.shape[0])
+    transposed = m > n and (chunks or not overwrite)
+    width = panel_width(field, n if transposed else m)
     with Team(threads, work) as team:
         if chunks:
-            require_memory(
-                8 * short * (short + 2 * max(short, 1024)), f"the rank of a {values.shape[0]}×{values.shape[1]} matrix"
-            )
+            require_memory(8 * short * (short + 2 * max(short, 1024)), f"the rank of a {m}×{n} matrix")
             rows, cols = profile_in_chunks(field, values, team, width=width, transposed=transposed)
         else:
             W = _working_copy(field, values, team, overwrite=overwrite, transposed=transposed)
-            done = Elimination(field, W, np.arange(W.m), team, width=width, factors=False)
+            done = Elimination(field, W, team, width=width, factors=False)
             rows, cols = done.rows[: done.rank], done.cols
     if transposed:
         rows, cols = cols, rows
@@ -155,7 +154,7 @@ def factor(M: Matrix, threads: int | None, *, overwrite: bool = False) -> PLE:
     field = field_for(M.p, work)
     with Team(threads, work) as team:
         W = _working_copy(field, M.values, team, overwrite=overwrite)
-        done = Elimination(field, W, np.arange(m), team, width=panel_width(field, m), factors=True)
+        done = Elimination(field, W, team, width=panel_width(field, m), factors=True)
     return PLE(M.p, (m, n), done.rank, np.sort(done.rows[: done.rank]), done.cols, done.rows, W, threads)
 
 

@@ -126,4 +126,4 @@ class Team:
 
 _WORTH_PINNING = 2e5  # multiplications in one product; smaller ones BLAS leaves to one thread
 _WORTH_SPLITTING = 2e6  # one product: waking a thread costs about 20 µs
-_WORTH_SHARING = 2e8  # a whole computation
+_WORTH_SHARING = 5e8  # a whole computation; n = 800

@@ -55,8 +55,8 @@ class Evaluator:
     program : Program
     p : int
         An odd prime below 2^31; not checked here.
-    theta : ndarray of shape (P,)
-        Residues mod p.
+    theta : ndarray of shape (P,), or of shape (N, P)
+        Residues mod p; in the second form one θ for each of the N inputs, for values only.
     workspace : int
         Bytes that the values and adjoints of one chunk may take.
     kernels : module, optional
@@ -70,15 +70,18 @@ class Evaluator:
         self._field: tuple[int, float] = (p, 1.0 / p)
         self._kernels = kernels
         self._workspace = workspace
-        self._theta = self._balance(np.asarray(theta, np.int64))
+        self._theta = np.ascontiguousarray(self._balance(np.atleast_2d(np.asarray(theta, np.int64))).T)
         self._needs_theta = self._dependent(range(program.first_input))
         self._varies = self._dependent(range(program.first_input, program.first_instruction))
 
     def _choose_kernels(self, lanes: int) -> None:
-        """Compiled kernels, unless loading numba would take longer than the whole work in NumPy."""
+        """Compiled kernels, unless loading numba would take longer than the whole work in NumPy.
+
+        Roots are slow in NumPy, and searched for in many rounds.
+        """
         if self._kernels is not None:
             return
-        cold = "numba" not in sys.modules
+        cold = "numba" not in sys.modules and not any(i.op == "sqrt" for i in self.program.instructions)
         small = len(self.program.instructions) * 2000 + sum(self.program.sizes) * lanes <= _COLD_WORK
         self._kernels = import_module(f"ffrank.program.{'plain' if cold and small else 'kernels'}")
 
@@ -136,7 +139,7 @@ class Evaluator:
         """The value of every node, (size, lanes); one lane for nodes that no input reaches."""
         program = self.program
         columns = np.ascontiguousarray(self._balance(inputs).T)
-        values = _split(self._theta[:, None], program.sizes[: program.first_input])
+        values = _split(self._theta, program.sizes[: program.first_input])
         values += _split(columns, program.sizes[program.first_input : program.first_instruction])
         formal = iter(draws)
         for node, instruction in program.steps():

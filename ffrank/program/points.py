@@ -75,7 +75,7 @@ def draw_points(
 ) -> Points:
     """One point for each label, at which all square roots and reciprocals of the program have values.
 
-    With ``roots_of`` only the values of these nodes count: all that they need must exist, and they must not be 0.
+    ``theta`` is of shape (P,), or (N, P) with one θ for each label. With ``roots_of`` only the values of these nodes count: all that they need must exist, and they must not be 0.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class _Search:
         Several draws are tried at once; the first that gets past every node of that source counts, as if they had
         been tried one by one.
         """
-        evaluator, latest = Evaluator(self.program, self.p, self.theta), _latest_sources(self.program)
+        latest = _latest_sources(self.program)
         open_, width = np.arange(len(self.bases)), 1
         source = np.full(len(self.bases), -1)  # what is being redrawn at each point
         furthest, tries = 0, 0
@@ -126,6 +126,7 @@ class _Search:
             for lane, (at, s, again) in enumerate(zip(lanes, source[lanes], counts, strict=True)):
                 if s >= 0:
                     batch[s][lane] = self.drawn(int(at), int(s), int(again))
+            evaluator = Evaluator(self.program, self.p, self.theta[lanes] if self.theta.ndim > 1 else self.theta)
             first = evaluator.undefined(batch[0], batch[1:], self.wanted).reshape(-1, width)
             reached = int(np.where(first < 0, len(latest), first).max())
             tries = tries + len(lanes) if reached <= furthest < len(latest) else 0

@@ -55,6 +55,9 @@ def shapes(rng: np.random.Generator, p: int, *, large: bool = False):
     A = r(120, 120)
     A[:40], A[:, 30:70] = 0, 0
     yield "zero blocks", A
+    A = r(120, 125)
+    A[:, 20:55] = 0
+    yield "zero columns", A
     A = r(110, 130)
     A[:, 1::2] = A[:, ::2]
     yield "equal columns", A
