@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ffrank.program.ir import Program
+    from ffrank.program.points import Relations
 
     Residues = NDArray[np.int64]
 
@@ -70,11 +71,11 @@ def jacobian_at(program: Program, p: int, seed: int, counters: range, out: Resid
 
 
 def _jacobian(
-    program: Program, p: int, seed: int, counters: range, out: Residues | None = None
+    program: Program, p: int, seed: int, counters: range, out: Residues | None = None, relations: Relations = ()
 ) -> tuple[Residues, NDArray[np.int64]]:
     """The Jacobian and how often each source was redrawn at each input."""
     theta = draw_theta(program, p, seed)
-    points = draw_points(program, p, seed, theta, counters)
+    points = draw_points(program, p, seed, theta, counters, relations=relations)
     return Evaluator(program, p, theta).jacobian(points.inputs, points.draws, out), points.redraws
 
 
@@ -88,6 +89,7 @@ def jacobian_rank(
     allocate: Callable[[int, int], Residues] | None = None,
     report: Callable[[str], None] | None = None,
     first_batch: int | None = None,
+    relations: Relations = (),
 ) -> JacobianRank:
     """Take inputs until the rank provably or repeatedly stops growing.
 
@@ -102,6 +104,8 @@ def jacobian_rank(
         Makes an array of the given shape, or raises ResourceError.
     first_batch : int, optional
         Inputs to begin with; so many that they could reach the bound, if absent. The result does not depend on it.
+    relations : sequence
+        Between exponents; all formal values respect them.
     """
     m, patience = program.output_count, power_count(p, _PATIENCE)
     kept = np.empty((0, program.parameter_count), np.int64)
@@ -114,7 +118,7 @@ def jacobian_rank(
         shape = (len(kept) + batch * m, program.parameter_count)
         stacked = np.empty(shape, np.int64) if allocate is None else allocate(*shape)
         stacked[: len(kept)] = kept
-        _, again = _jacobian(program, p, seed, range(scanned + 1, scanned + batch + 1), stacked[len(kept) :])
+        _, again = _jacobian(program, p, seed, range(scanned + 1, scanned + batch + 1), stacked[len(kept) :], relations)
         redraws = np.concatenate([redraws, again]) if scanned else again
         fresh = np.arange(scanned * m, (scanned + batch) * m)
         numbers, scanned = np.concatenate([numbers, fresh]), scanned + batch

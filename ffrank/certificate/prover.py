@@ -102,7 +102,16 @@ def certify(
         report("upper bound by theorems")
     checked = hypotheses(program, p, seed)
     upper = theorem_bound(program, known.families, known.closed, p, seed, threads=threads, allocate=allocate)
-    found = jacobian_rank(program, p, seed, bound=upper["value"], threads=threads, allocate=allocate, report=report)
+    found = jacobian_rank(
+        program,
+        p,
+        seed,
+        bound=upper["value"],
+        threads=threads,
+        allocate=allocate,
+        report=report,
+        relations=checked.relations,
+    )
     claim = {"claim": "lower", "program": program.digest, "prime": p, "seed": seed, "inputs": found.inputs}
     lower = {
         "inputs": found.inputs,
@@ -116,7 +125,7 @@ def certify(
             threads=threads, allocate=allocate, report=report,
         )  # fmt: skip
         upper, notes = tried.bound, tried.notes
-    return Certificate(_assemble(known, p, seed, exponent, lower, upper, checked), notes)
+    return Certificate(_assemble(known, p, seed, exponent, lower, upper, checked.content), notes)
 
 
 def _assemble(
@@ -152,12 +161,12 @@ def _assemble(
         "lower_bound": lower,
         "upper_bound": upper,
         "hypotheses": checked,
-        "assumptions": _assumptions(upper, checked),
+        "assumptions": _assumptions(upper, checked, p),
     }
     return content | {"digest": digest(content), "versions": {"ffrank": __version__}}
 
 
-def _assumptions(upper: dict[str, Any], checked: dict[str, Any]) -> list[str]:
+def _assumptions(upper: dict[str, Any], checked: dict[str, Any], p: int) -> list[str]:
     found = ["The SHAKE-256 challenges behave as random: a false rank witness passes with probability at most 2^-120."]
     if upper["kind"] == "monte-carlo":
         found.append(
@@ -169,6 +178,11 @@ def _assumptions(upper: dict[str, Any], checked: dict[str, Any]) -> list[str]:
             "J. Ax, On Schanuel's conjectures, Annals of Mathematics 93 (1971): exponentials of functions that are "
             "linearly independent over Q modulo constants are algebraically independent over the functions' field."
         )
+        if "relations" in checked["exponents"]:
+            points = 2 * len(checked["exponents"]["rows"])
+            found.append(
+                f"The relations between exponents, which hold at {points} random points mod {p}, hold identically."
+            )
     return found
 
 

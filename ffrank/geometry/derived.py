@@ -51,6 +51,7 @@ class Reach:
         if spec.residual or spec.norm == "layer":
             return None
         inner = d if before is None else before.columns
+        products: tuple[str, ...]
         if v is None:
             products, columns, rest = ("V",), inner, before
         elif v <= inner:
@@ -123,7 +124,8 @@ class Transfer:
         if gram is None:
             return np.zeros_like(K)
         product = linalg.matmul(weights(self.other_key).T, weights(self.other_query), p)
-        return linalg.matmul(linalg.matmul(K, gram, p), product, p)
+        result: Residues = linalg.matmul(linalg.matmul(K, gram, p), product, p)
+        return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _result(
             return operands[0] * operands[1]
         case "matmul", _:
             return operands[0] @ operands[1]
-        case ("neg" | "pow" | "recip" | "exp" | "sqrt" as op), np.ndarray():
+        case (("neg" | "pow" | "recip" | "exp" | "sqrt" as op), np.ndarray()):
             return _array([_entrywise(op, x, attribute, special) for x in a.flat], a.shape)
         case "sum", np.ndarray():
             return a.sum(axis=attribute)

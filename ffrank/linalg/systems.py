@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from ffrank.errors import MatrixError, ModulusError, ShapeError
+from ffrank.errors import InputError, MatrixError, ModulusError, ShapeError
 from ffrank.linalg.adapters import Matrix, read, read_like
 from ffrank.linalg.blocks import Block
 from ffrank.linalg.choose import field_for
@@ -84,12 +84,12 @@ def nullspace(A: Any, p: SupportsIndex | None = None, *, side: Literal["right", 
 
     Raises
     ------
-    MatrixError, ShapeError, ModulusError
+    MatrixError, ShapeError, ModulusError, InputError
         If A, p or side cannot be used.
     """
     M = read(A, p)
     if side not in ("right", "left"):
-        raise MatrixError(f'expected side "right" or "left", got {side!r}')
+        raise InputError(f'expected side "right" or "left", got {side!r}')
     if side == "left":
         M = Matrix(M.values.T, M.p, M.wrap)
     n = M.values.shape[1]

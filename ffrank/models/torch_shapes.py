@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ffrank.program.trace import Tensor, concatenate, stack
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["MOVES", "joined", "moved"]
+__all__ = ["MOVES", "joined", "moved", "replaced"]
 
 _SAME = {"alias", "clone", "contiguous", "detach", "dropout", "alpha_dropout", "feature_dropout", "lift_fresh_copy"}
 _RESHAPED = {
@@ -45,6 +46,10 @@ def _transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return x.transpose(axes)
 
 
+def _swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
+    return _transpose(x, axis0, axis1)
+
+
 def _t(x: Tensor) -> Tensor:
     return x.T
 
@@ -69,11 +74,9 @@ def _narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def _split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
     size = x.shape[_axis(x, dim)]
-    if isinstance(split_size, int):
-        cuts = [*range(0, size, split_size), size]
-    else:
-        cuts = [0, *np.cumsum(split_size).tolist()]
-    return [_part(x, dim, a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    equal = isinstance(split_size, int)
+    cuts = [*range(0, size, split_size), size] if equal else [0, *accumulate(split_size)]
+    return [_part(x, dim, a, b) for a, b in pairwise(cuts)]
 
 
 def _chunk(x: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
@@ -86,6 +89,7 @@ def _unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
 
 _EXPLICIT: dict[str, Callable[..., Any]] = {
     "chunk": _chunk,
+    "mT": lambda x: _transpose(x, -2, -1),
     "narrow": _narrow,
     "numpy_T": _t,
     "permute": _permute,
@@ -93,7 +97,7 @@ _EXPLICIT: dict[str, Callable[..., Any]] = {
     "slice": _slice,
     "split": _split,
     "split_with_sizes": lambda x, split_sizes, dim=0: _split(x, split_sizes, dim),
-    "swapaxes": lambda x, axis0, axis1: _transpose(x, axis0, axis1),
+    "swapaxes": _swapaxes,
     "t": _t,
     "transpose": _transpose,
     "unbind": _unbind,
@@ -136,3 +140,21 @@ def joined(name: str, parts: Sequence[Tensor], dim: int) -> Tensor:
     """``cat`` and ``stack`` of tensors."""
     ndim = parts[0].ndim + (name == "stack")
     return (stack if name == "stack" else concatenate)(parts, dim % ndim)
+
+
+def replaced(x: Tensor, src: Tensor, rest: dict[str, Any]) -> Tensor:
+    """``select_scatter`` and ``slice_scatter``: x with some entries of one axis replaced by ``src``."""
+    axis = _axis(x, rest.get("dim", 0))
+    size = x.shape[axis]
+    if "index" in rest:
+        chosen = [rest["index"] % size]
+        src = src.reshape(*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    else:
+        chosen = list(range(*slice(rest.get("start"), rest.get("end"), rest.get("step", 1)).indices(size)))
+    if len(chosen) == size:
+        return src
+    parts = [
+        _part(src, axis, chosen.index(i), chosen.index(i) + 1) if i in chosen else _part(x, axis, i, i + 1)
+        for i in range(size)
+    ]
+    return concatenate(parts, axis)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ffrank.errors import ProgramError
-from ffrank.program.ir import Builder
+from ffrank.program.ir import Builder, Instruction
 from ffrank.program.trace import Tensor
 
 if TYPE_CHECKING:
@@ -46,6 +46,19 @@ class SharingBuilder(Builder):
             self._known[key] = super()._emit(op, operands, shape, attribute)
         return self._known[key]
 
+    def instruction(self, node: int) -> Instruction | None:
+        """The instruction that defines a node; None for parameters and inputs."""
+        at = node - len(self.parameters) - len(self.inputs)
+        return self.instructions[at] if at >= 0 else None
+
+    def exponential_of_negative(self, node: int) -> int | None:
+        """The node of exp(-a) for the node a, if there is one already."""
+        made = self.instruction(node)
+        if made is not None and made.op == "neg":
+            return self._known.get(("exp", made.operands, None))
+        negative = self._known.get(("neg", (node,), None))
+        return None if negative is None else self._known.get(("exp", (negative,), None))
+
 
 @dataclass(frozen=True)
 class Masked:
@@ -72,7 +85,9 @@ def exact(builder: Builder, shape: Sequence[int], values: Sequence[float | Fract
     """
     if not all(math.isfinite(v) for v in values):
         found = next(v for v in values if not math.isfinite(v))
-        raise ProgramError(f"expected finite constants, got {found}; an infinity is understood only as a mask of scores")
+        raise ProgramError(
+            f"expected finite constants, got {found}; an infinity is understood only as a mask of scores"
+        )
     fractions = [Fraction(v) for v in values]
     denominator = math.lcm(*(f.denominator for f in fractions))
     numerators = _integers(builder, tuple(shape), [f.numerator * (denominator // f.denominator) for f in fractions])
