@@ -153,8 +153,8 @@ def _roots(program: Program, p: int, seed: int, relations: Relations) -> list[di
                 rows.append(row)
         if len(rows) < count:
             raise ProgramError(
-                f"a product of the {count - 1} arguments of square roots at stage {stage} is a constant times a square, "
-                "so these roots are not independent and the rank at a point proves nothing"
+                f"a product of the {count - 1} arguments of square roots at stage {stage} is a constant times a "
+                "square, so these roots are not independent and the rank at a point proves nothing"
             )
         found.append({"count": count - 1, "rows": rows, "redraws": listed_redraws(points.redraws[rows])})
     return found

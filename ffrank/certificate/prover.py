@@ -119,7 +119,7 @@ def certify(
         **rank_witness(claim, found.rows, found.columns, found.solve),
     }
     notes: tuple[str, ...] = ()
-    if found.rank < upper["value"] and exponent is not None:
+    if found.rank < upper["value"] and exponent is not None and not checked.relations:
         tried = monte_carlo(
             program, upper, found.rank, found.inputs, p, seed, exponent,
             threads=threads, allocate=allocate, report=report,

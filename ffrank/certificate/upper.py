@@ -7,12 +7,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ffrank import linalg
-from ffrank.certificate.lower import jacobian_at
 from ffrank.certificate.witness import rank_witness
 from ffrank.geometry.generators import generator_matrix
 from ffrank.primes import trial_prime
 from ffrank.program.bounds import ambient_dimension, bits, is_polynomial, output_bounds
-from ffrank.program.points import draw_theta
+from ffrank.program.evaluate import Evaluator
+from ffrank.program.fractions import derivative_bounds
+from ffrank.program.points import draw_points, draw_theta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,11 +98,17 @@ class TrialPlan:
 
 def plan_trials(program: Program, rank: int, error: int) -> TrialPlan | None:
     """The least number of trials whose error is at most 2^error; None if 64 do not reach it."""
-    if not is_polynomial(program):
+    ops = {i.op for i in program.instructions}
+    if "sqrt" in ops:
         return None
-    bounds = output_bounds(program)
-    degree = (rank + 1) * max(bounds.degree - 1, 0)
-    norm_bits = (rank + 1) * (bits(rank + 1) + bits(max(bounds.degree, 1)) + bounds.norm)
+    if is_polynomial(program):
+        bounds = output_bounds(program)
+        entry, norm = max(bounds.degree - 1, 0), bits(max(bounds.degree, 1)) + bounds.norm
+    else:
+        derivative = derivative_bounds(program)
+        entry, norm = derivative.top, derivative.top_norm
+    degree = (rank + 1) * entry
+    norm_bits = (rank + 1) * (bits(rank + 1) + norm)
     miss = Fraction(degree + 1, 2**30) + Fraction(norm_bits // 30, _POOL)
     for trials in range(1, _MOST_TRIALS + 1 if miss < 1 else 1):
         # the largest e with miss^trials ≤ 2^-e
@@ -144,7 +151,8 @@ def monte_carlo(
     """
     plan = plan_trials(program, rank, error)
     if plan is None:
-        reason = "the degrees are too high" if is_polynomial(program) else "the map is not polynomial"
+        roots = any(i.op == "sqrt" for i in program.instructions)
+        reason = "the map has square roots" if roots else "the degrees are too high"
         return Trials(theorem, (f"No Monte-Carlo bound reaches an error of 2^{error}: {reason}.",))
     trials: list[dict[str, int]] = []
     shape = ((inputs + 1) * program.output_count, program.parameter_count)
@@ -152,7 +160,12 @@ def monte_carlo(
         if report is not None:
             report(f"Monte-Carlo trial {trial} of {plan.trials}")
         prime = trial_prime(program.digest, seed, trial, frozenset([p, *(t["prime"] for t in trials)]))
-        J = jacobian_at(program, prime, seed, range(1, inputs + 2), allocate(*shape))
+        theta = draw_theta(program, prime, seed)
+        points = draw_points(program, prime, seed, theta, range(1, inputs + 2))
+        if points.redraws.any():
+            note = f"A denominator is 0 at the point of a trial at the prime {prime}: it does not count"
+            return Trials(theorem, (f"{note}. Try another seed.",))
+        J = Evaluator(program, prime, theta).jacobian(points.inputs, points.draws, allocate(*shape))
         found = linalg.rank_profile(J, prime, threads=threads, overwrite=True).rank
         if found > rank:
             note = f"A trial at the prime {prime} has rank {found}: the point of this certificate is unlucky"

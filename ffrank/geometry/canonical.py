@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
@@ -213,8 +214,8 @@ def _ordered(head: Head, sight: Sight) -> Head:
     if forms is None:
         return head
     c, g, h = forms
-    low, middle, high = (np.array(x) for x in sorted([tuple(f), tuple(g), tuple(h)]))
-    return Head((np.outer(middle, high) + np.outer(high, middle)) / 2, np.outer(e * c, low))
+    first, second, third = (np.array(x) for x in sorted([tuple(f), tuple(g), tuple(h)]))
+    return Head((np.outer(second, third) + np.outer(third, second)) / 2, np.outer(e * c, first))
 
 
 def _linear_factors(A: Matrix) -> tuple[Any, Matrix, Matrix] | None:
@@ -264,9 +265,8 @@ def _judged(spec: AttentionSpec, W: Any, *, zero: bool) -> tuple[bool, bool, str
     program = read_target(spec)[0]
     theta = read_weights(program, W)
     generic = fibers(spec)
-    p = trial_prime(program.digest, 1, 0, frozenset())
-    while any(x.denominator % p == 0 for x in theta):
-        p = trial_prime(program.digest, 1, p, frozenset([p]))
+    primes = (trial_prime(program.digest, 1, index, frozenset()) for index in count())
+    p = next(p for p in primes if all(x.denominator % p for x in theta))
     here = independent_rows(program, p, 1, reduce_weights(theta, p), generic.dimension)
     if here.rank < generic.dimension:
         return False, False, (

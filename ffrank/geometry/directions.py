@@ -94,10 +94,10 @@ def unexplained_directions(
     count = program.parameter_count - sum(ranks)
     for size in _SIZES:
         for units in (True, False):
-            theta = _small_point(program, seed, size, units=units)
-            lifted = _lifted(program, found, theta, p, seed, ranks, bound)
+            small = _small_point(program, seed, size, units=units)
+            lifted = _lifted(program, found, small, p, seed, ranks, bound)
             if lifted is not None:
-                point = weights_dict(program, theta)
+                point = weights_dict(program, small)
                 return tuple(_direction(program, point, vector) for vector in lifted)
     theta = draw_theta(program, p, seed)
     basis, _ = _modulo_generators(program, found, theta, p, seed, bound)
@@ -117,7 +117,7 @@ def _nonzero(blocks: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: x for name, x in blocks.items() if x.any()}
 
 
-def _small_point(program: Program, seed: int, size: int, *, units: bool) -> list[int]:
+def _small_point(program: Program, seed: int, size: int, *, units: bool) -> list[Fraction]:
     """Integers from -size to size; with ``units``, keys and inner values begin with a unit matrix."""
     message = f"ffrank small point 1\n{program.digest}\n{seed}\n{size}"
     drawn = residues(message, 2**31 - 1, program.parameter_count) % (2 * size + 1) - size
@@ -126,7 +126,7 @@ def _small_point(program: Program, seed: int, size: int, *, units: bool) -> list
             if name.rsplit(".", 1)[-1] in ("K", "U"):
                 n = min(block.shape)
                 block[:n, :n] = np.eye(n, dtype=np.int64)
-    return [int(x) for x in drawn]
+    return [Fraction(int(x)) for x in drawn]
 
 
 def _modulo_generators(
@@ -146,15 +146,14 @@ def _modulo_generators(
 
 
 def _lifted(
-    program: Program, found: list[Family], theta: list[int], p: int, seed: int, ranks: tuple[int, int], bound: int
+    program: Program, found: list[Family], theta: list[Fraction], p: int, seed: int, ranks: tuple[int, int], bound: int
 ) -> list[list[Fraction]] | None:
     """The basis over Q at a small point; None if a rank is not generic there or the entries are not small."""
-    fractions = [Fraction(x) for x in theta]
     total: NDArray[Any] | None = None
     modulus, kept, primes = 1, None, [p]
     while len(primes) <= _MOST_PRIMES:
         q = primes[-1]
-        basis, found_here = _modulo_generators(program, found, reduce_weights(fractions, q), q, seed, bound)
+        basis, found_here = _modulo_generators(program, found, reduce_weights(theta, q), q, seed, bound)
         if found_here[:2] != ranks or (kept is not None and found_here[2] != kept):
             return None
         kept = found_here[2]
@@ -167,7 +166,7 @@ def _lifted(
         primes.append(trial_prime(program.digest, seed, len(primes), frozenset(primes)))
         rows = [_rationals(row, modulus) for row in total]
         whole = [row for row in rows if row is not None]
-        if len(whole) == len(rows) and _survives(program, whole, fractions, primes[-1], seed):
+        if len(whole) == len(rows) and _survives(program, whole, theta, primes[-1], seed):
             return whole
     return None
 

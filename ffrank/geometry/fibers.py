@@ -16,8 +16,6 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
-import numpy as np
-
 from ffrank import linalg
 from ffrank.errors import InputError
 from ffrank.geometry.composition import composition_bound
@@ -141,8 +139,7 @@ class Fibers:
                 f"{start} Both agree: apart from a subset of smaller dimension, a generic fiber consists of"
                 " finitely many orbits."
             )
-        open_ = self.fiber - self.orbit
-        return f"{start} {open_} direction{'s' if open_ > 1 else ''} of the fiber remain{'' if open_ > 1 else 's'} unexplained."
+        return f"{start} Directions of the fiber that they do not explain: {self.fiber - self.orbit}."
 
     def rows(self) -> list[tuple[str, ...]]:
         """The factors as text, one tuple a factor in the order of ``headings``."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[Any]
 
-__all__ = ["Q", "Head", "Sight", "layer_heads", "plain_attention", "plain_weights"]
+__all__ = ["Head", "Q", "Sight", "layer_heads", "plain_attention", "plain_weights"]
 
 #: The field of rational numbers.
 Q = Field()

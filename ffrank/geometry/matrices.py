@@ -138,7 +138,7 @@ def first_entry(A: Matrix) -> Any:
     return next((x for x in A.flat if x), 0)
 
 
-def listed(A: Matrix) -> Any:
+def listed(A: Any) -> Any:
     """Nested lists with integers as they are and fractions as text, for JSON."""
     if isinstance(A, np.ndarray):
         return [listed(x) for x in A]

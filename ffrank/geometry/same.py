@@ -41,7 +41,7 @@ __all__ = ["Difference", "SameFunction", "same_function"]
 
 _POOL = 50_697_473  # primes between 2^30 and 2^31, less 64
 _MOST_TRIALS = 64
-_MOST_WORK = 30_000_000  # entries of all nodes at all points mod all primes
+_MOST_WORK = 10_000_000  # entries of all nodes at all points mod all primes
 _SMALL_INPUTS = 12
 _MOST_REDRAWS = 64
 _PRECISIONS = (128, 512, 2048)
@@ -50,7 +50,7 @@ Kind = Literal["difference", "equal weights", "all coefficients", "symmetry", "t
 _WHY: dict[Kind, str] = {
     "difference": "no: an output entry differs at the input given",
     "equal weights": "yes: the weights are equal",
-    "all coefficients": "yes: the difference vanishes, mod enough primes, at inputs that determine all its coefficients",
+    "all coefficients": "yes: the difference vanishes at inputs that determine all its coefficients, mod enough primes",
     "symmetry": "yes: a symmetry of the architecture carries one into the other",
     "trials": "yes, unless all trials missed a difference",
     "open": "open: no symmetry was found and no input shows a difference",

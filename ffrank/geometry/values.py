@@ -65,7 +65,7 @@ def enclose(
 
     try:
         found = _output(program, [number(Fraction(v)) for v in (*theta, *x)], number, special)
-    except (ZeroDivisionError, ValueError, context.ComplexResult if hasattr(context, "ComplexResult") else ValueError):
+    except (ZeroDivisionError, ValueError):  # the root of an interval that reaches below 0 is a ValueError
         return None
     ends = [(_dyadic(v.a), _dyadic(v.b)) for v in found]
     return None if any(low is None or high is None for low, high in ends) else ends  # type: ignore[return-value]

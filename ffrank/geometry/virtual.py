@@ -10,7 +10,6 @@ then finds such weights.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -30,6 +29,8 @@ from ffrank.program.ir import Builder, Program
 from ffrank.program.points import draw_points, draw_theta
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     Matrix = NDArray[Any]
@@ -167,25 +168,25 @@ def from_virtual(spec: Any, virtual: VirtualWeights, *, prime: SupportsIndex | N
     """
     architecture = virtual_spec(spec)
     field = Field(None if prime is None else check_prime(prime))
-    d, l = architecture.widths[0], architecture.layers
+    d, layers = architecture.widths[0], architecture.layers
     Ms, L = [field.read(M) for M in virtual.M], field.read(virtual.L)
-    if [M.shape for M in Ms] != [(d, d)] * l or L.shape != (architecture.widths[-1], d):
-        raise ShapeError(f"virtual weights: expected {l} matrices of shape {(d, d)} and one of {(L.shape[0], d)}")
+    if [M.shape for M in Ms] != [(d, d)] * layers or L.shape != (architecture.widths[-1], d):
+        raise ShapeError(f"virtual weights: expected {layers} matrices of shape {(d, d)} and one of {(L.shape[0], d)}")
     W: dict[str, Matrix] = {}
-    basis, pivots = field.identity(d), list(range(d))  # of the rows that layers from i on see
-    for i in range(1, l + 1):
+    pivots = list(range(d))  # of the echelon form of the rows that layers from i on see
+    for i in range(1, layers + 1):
         n, m, a = architecture.widths[i - 1], architecture.widths[i], architecture.attention_dims[i - 1]
         A = _padded(field, Ms[i - 1][np.ix_(pivots, pivots)], n, n)
         left, right = _rank_factors(field, A, a, f"rank M_{i} ≤ attention_dims[{i - 1}]")
         W[f"layer{i}.head1.Q"], W[f"layer{i}.head1.K"] = right, left.T.copy()
-        if i < l:
+        if i < layers:
             following, pivots_after = field.rref(np.vstack([x for M in Ms[i:] for x in (M, M.T)] + [L]))
             if len(following) > m:
                 raise InputError(
                     f"virtual weights: layers after {i} see {len(following)} dimensions, more than width {m}"
                 )
             V = _padded(field, following[:, pivots], m, n)
-            basis, pivots = following, pivots_after
+            pivots = pivots_after
         else:
             V = _padded(field, L[:, pivots], m, n)
         v = architecture.value_dim
@@ -217,11 +218,11 @@ def _rank_factors(field: Field, A: Matrix, inner: int, need: str) -> tuple[Matri
 def virtual_program(spec: Any) -> Program:
     """The network as a map of its virtual weights: parameters M1 … Ml and L, input X."""
     architecture = virtual_spec(spec)
-    d, t, l = architecture.widths[0], architecture.tokens, architecture.layers
-    shapes = [(f"M{i}", (d, d)) for i in range(1, l + 1)] + [("L", (architecture.widths[-1], d))]
+    d, t, layers = architecture.widths[0], architecture.tokens, architecture.layers
+    shapes = [(f"M{i}", (d, d)) for i in range(1, layers + 1)] + [("L", (architecture.widths[-1], d))]
     builder = Builder(shapes, [("X", (d, t))])
-    z = l + 1  # X R_i
-    for i in range(l):
+    z = layers + 1  # X R_i
+    for i in range(layers):
         s = builder.matmul(builder.matmul(builder.transpose(z, (1, 0)), i), z)
         if architecture.score == "softmax":
             s = builder.exp(s)
@@ -230,7 +231,7 @@ def virtual_program(spec: Any) -> Program:
         if architecture.score != "lightning":
             s = builder.mul(s, builder.broadcast(builder.recip(builder.sum(s, 0)), (t, t)))
         z = builder.matmul(z, s)
-    return builder.finish(builder.matmul(l, z))
+    return builder.finish(builder.matmul(layers, z))
 
 
 def factors_through(spec: Any, *, prime: SupportsIndex = DEFAULT_PRIME, seed: int = 0, points: int = 8) -> bool:
@@ -246,10 +247,10 @@ def factors_through(spec: Any, *, prime: SupportsIndex = DEFAULT_PRIME, seed: in
     compressed = np.array([x for M in virtual.named().values() for x in M.flat], dtype=np.int64)
     sides = [Evaluator(program, p, theta), Evaluator(short, p, compressed)]
     nodes = [[side.program.output, *_exponents(side.program)] for side in sides]
-    return all(
-        np.array_equal(*(side.values(drawn.inputs, drawn.draws, n) for side, n in zip(sides, pair, strict=True)))
-        for pair in zip(*nodes, strict=True)
+    long, brief = (
+        [side.values(drawn.inputs, drawn.draws, n) for n in ns] for side, ns in zip(sides, nodes, strict=True)
     )
+    return all(np.array_equal(x, y) for x, y in zip(long, brief, strict=True))
 
 
 def _exponents(program: Program) -> list[int]:

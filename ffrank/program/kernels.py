@@ -88,7 +88,8 @@ def _axpy4(acc, x, y, at, step, s):
 def contract_fixed(out, x, y, sizes, x_steps, y_steps, p, inverse, k_max):
     """``out[g, i, j, :] += Σ_s x[g, i, j, s]·y[g, i, j, s, :]`` where x is the same in all lanes.
 
-    Indices are linear: x is flat and read at g·x_steps[0] + i·x_steps[1] + j·x_steps[2] + s·x_steps[3], the rows of y likewise.
+    Indices are linear: x is flat and read at g·x_steps[0] + i·x_steps[1] + j·x_steps[2] + s·x_steps[3], and so are
+    the rows of y.
     """
     groups, rows, columns, inner = sizes
     line = np.empty(inner, np.int64)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Points", "Relations", "draw_points", "draw_theta", "root_stages"]
 
-#: Exponents, counted over all ``exp`` instructions, that are integer combinations Σ c·z_b of earlier ones: (j, ((b, c), …)).
+#: Exponents, counted over all ``exp`` instructions, that are combinations Σ c·z_b of earlier ones: (j, ((b, c), …)).
 Relations: TypeAlias = "Sequence[tuple[int, tuple[tuple[int, int], ...]]]"
 
 _MOST_REDRAWS = 2**14  # of one source at one input
@@ -81,7 +81,8 @@ def draw_points(
 ) -> Points:
     """One point for each label, at which all square roots and reciprocals of the program have values.
 
-    ``theta`` is of shape (P,), or (N, P) with one θ for each label. With ``roots_of`` only the values of these nodes count: all that they need must exist, and they must not be 0.
+    ``theta`` is of shape (P,), or (N, P) with one θ for each label. With ``roots_of`` only the values of these nodes
+    count: all that they need must exist, and they must not be 0.
     ``relations`` between exponents make formal values products of others instead of drawn numbers.
 
     Raises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from ffrank.errors import ResourceError
 from ffrank.program.ir import Instruction, Program, interpret
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Symbolic = NDArray[np.object_]
@@ -30,8 +33,12 @@ def symbols(program: Program) -> list[Symbolic]:
     return [named(name, shape) for name, shape in program.parameters + program.inputs]
 
 
-def symbolic(program: Program, leaves: list[Symbolic] | None = None) -> Symbolic:
+def symbolic(
+    program: Program, leaves: list[Symbolic] | None = None, exponential: Callable[[Any], Any] | None = None
+) -> Symbolic:
     """The output of the program at symbolic leaves, unexpanded.
+
+    ``exponential`` gives the value of exp at an expression; SymPy's if absent.
 
     Raises
     ------
@@ -40,11 +47,18 @@ def symbolic(program: Program, leaves: list[Symbolic] | None = None) -> Symbolic
     """
     if sum(program.sizes) > _LIMIT:
         raise ResourceError(f"expected at most {_LIMIT} entries for symbols, got {sum(program.sizes)}")
-    values = interpret(program, symbols(program) if leaves is None else leaves, _meaning)
+    meaning = partial(_meaning, exponential)
+    values = interpret(program, symbols(program) if leaves is None else leaves, meaning)
     return values[program.output]
 
 
-def _meaning(instruction: Instruction, operands: list[Symbolic]) -> Symbolic:
+def _meaning(exponential: Callable[[Any], Any] | None, instruction: Instruction, operands: list[Symbolic]) -> Symbolic:
+    import sympy
+
+    if instruction.op in ("exp", "sqrt", "recip"):
+        functions = {"exp": exponential or sympy.exp, "sqrt": sympy.sqrt, "recip": lambda x: 1 / x}
+        entries = [functions[instruction.op](x) for x in operands[0].flat]
+        return np.array(entries, dtype=object).reshape(operands[0].shape)
     # NumPy turns results without axes into bare objects; asarray turns them back.
     return np.asarray(_result(instruction, operands), dtype=object)
 

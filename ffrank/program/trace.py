@@ -362,7 +362,8 @@ def _integers(x: Any) -> tuple[Shape, list[int]]:
         return (), [int(x)]
     if not isinstance(x, list | tuple) or not x:
         raise ProgramError(
-            f"expected an integer or a Fraction as constant, got {type(x).__name__} {x!r}; write fractions.Fraction for a fraction"
+            f"expected an integer or a Fraction as constant, got {type(x).__name__} {x!r}; "
+            "write fractions.Fraction for a fraction"
         )
     parts = [_integers(e) for e in x]
     if len({shape for shape, _ in parts}) > 1:

@@ -116,7 +116,14 @@ def test_points_do_not_depend_on_each_other():
 
 def test_a_source_that_does_not_matter_is_not_redrawn_for_ever():
     """With one token softmax weights are 1, so the next norm depends on the input alone."""
-    spec = {"kind": "attention", "widths": [3, 3, 3], "attention_dims": [1, 1], "tokens": 1, "score": "softmax", "norm": "rms"}
+    spec = {
+        "kind": "attention",
+        "widths": [3, 3, 3],
+        "attention_dims": [1, 1],
+        "tokens": 1,
+        "score": "softmax",
+        "norm": "rms",
+    }
     program = build_program(parse_spec(spec))
     theta = draw_theta(program, P, 0)
     points = draw_points(program, P, 0, theta, range(8))

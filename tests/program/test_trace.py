@@ -11,6 +11,7 @@ from ffrank.program.evaluate import Evaluator, point
 from tests.program import naive
 
 P = 2**31 - 1
+RAGGED = ([1, 2], [3])
 
 
 class Field:
@@ -126,7 +127,7 @@ BAD = {
     "reshape": (lambda W, x: W.reshape(3), ShapeError, "reshape"),
     "reshape to nothing": (lambda W, x: W.reshape(0, -1), ShapeError, "at least 1"),
     "axis": (lambda W, x: W.sum(axis=1), ShapeError, "index"),
-    "ragged": (lambda W, x: W + ([1, 2], [3]), ShapeError, "equal lengths"),
+    "ragged": (lambda W, x: W + RAGGED, ShapeError, "equal lengths"),
 }
 
 
