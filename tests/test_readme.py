@@ -29,7 +29,7 @@ def test_the_python_examples_print_what_they_say():
     for block in blocks:
         printed = []
         namespace["print"] = lambda *values, to=printed: to.append(" ".join(map(str, values)))
-        exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102
+        exec(compile(block, "README.md", "exec"), namespace)
         expected = [c.strip() for c in re.findall(r"^print\(.*\)\s+# (.*)$", block, re.MULTILINE)]
         assert printed == expected
 

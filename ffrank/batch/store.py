@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,7 +24,9 @@ from ffrank.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["Store", "certificate_path", "read_results"]
+__all__ = ["Store", "certificate_path", "failed", "read_results"]
+
+_WRITERS = 8
 
 
 def certificate_path(digest: str) -> str:
@@ -89,6 +92,7 @@ class Store:
         path = self.folder / "results.jsonl"
         self._results = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._size = 0
+        self._writers = ThreadPoolExecutor(_WRITERS)  # waiting for the disk together takes a fifth of the time
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if not line.endswith(b"\n"):
@@ -113,6 +117,7 @@ class Store:
         if self._results >= 0:
             os.close(self._results)
             self._results = -1
+            self._writers.shutdown()
             self._lock.release()
 
     def forget(self, wanted: Callable[[Mapping[str, Any]], bool]) -> int:
@@ -121,7 +126,7 @@ class Store:
         kept = [result for result in read_results(self.folder) if not wanted(result)]
         removed = len(self.finished) - len(kept)
         if removed:
-            _write(path, b"".join(map(_line, kept)), sync=True)
+            _write(path, b"".join(map(_line, kept)))
             _sync_folder(self.folder)
             os.close(self._results)
             self._results = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -148,31 +153,29 @@ class Store:
             If the lines themselves cannot be written; then none of them is.
         """
         found = [(result, content) for result, content in group if result["digest"] not in self.finished]
-        folders: set[Path] = set()
-        written = []
-        for result, content in found:
-            if content is None:
-                written.append(result)
-                continue
-            path = self.folder / result["certificate"]
-            try:
-                if path.parent not in folders and not path.parent.is_dir():
-                    path.parent.mkdir(exist_ok=True)
-                    folders.add(self.folder / "certificates")
-                _write(path, content, sync=True)
-                folders.add(path.parent)
-                written.append(result)
-            except OSError as e:
-                written.append(failed(result, f"the certificate cannot be written: {e.strerror}"))
         try:
-            for folder in folders:
-                _sync_folder(folder)
+            written = list(self._writers.map(self._keep, found))
+            folders = {(self.folder / r["certificate"]).parent for r in written if "certificate" in r}
+            list(self._writers.map(_sync_folder, [self.folder / "certificates", *sorted(folders)] if folders else []))
             self._append(b"".join(map(_line, written)))
         except OSError as e:
             path = self.folder / "results.jsonl"
             raise InputError(f"{path}: cannot be written: {e.strerror}; the same command goes on from here") from None
         self.finished |= {result["digest"]: result["status"] for result in written}
         return written
+
+    def _keep(self, pair: tuple[dict[str, Any], bytes | None]) -> dict[str, Any]:
+        """Write one certificate; the job's line."""
+        result, content = pair
+        if content is None:
+            return result
+        path = self.folder / result["certificate"]
+        try:
+            path.parent.mkdir(exist_ok=True)
+            _write(path, content)
+        except OSError as e:
+            return failed(result, f"the certificate cannot be written: {e.strerror}")
+        return result
 
     def _append(self, data: bytes) -> None:
         try:
@@ -181,7 +184,7 @@ class Store:
             while rest:
                 rest = rest[os.write(self._results, rest) :]
             os.fsync(self._results)
-        except OSError:
+        except BaseException:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._results, self._size)
             raise
@@ -197,7 +200,7 @@ class Store:
         """
         path = self.folder / "summary.json"
         try:
-            _write(path, (json.dumps(summary, indent=1) + "\n").encode(), sync=True)
+            _write(path, (json.dumps(summary, indent=1) + "\n").encode())
         except OSError as e:
             raise InputError(f"{path}: cannot be written: {e.strerror}") from None
 
@@ -224,15 +227,14 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     raise InputError(f"{path}:{number}: this line is not a result of ffrank batch")
 
 
-def _write(path: Path, content: bytes, *, sync: bool) -> None:
+def _write(path: Path, content: bytes) -> None:
     """The file, whole or not at all."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as out:
             out.write(content)
             out.flush()
-            if sync:
-                os.fsync(out.fileno())
+            os.fsync(out.fileno())
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):

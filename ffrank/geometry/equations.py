@@ -10,7 +10,7 @@ to accept a false one. SymPy is loaded by the first call, not by importing this 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from typing import Any
 
 __all__ = [
     "Change",
+    "Claim",
     "Expr",
     "Letters",
     "Move",
@@ -57,7 +58,7 @@ class Step:
     first_order
         Whether the equation is meant up to ε².
     given
-        Hypotheses used as rewriting rules, pairs (pattern, replacement): Gᵀ → −G.
+        Hypotheses used as rewriting rules, pairs (pattern, replacement): Gᵀ → −G, or a product of two: νR → 0.
     holds
         Whether SymPy brought the difference to zero.
     """
@@ -161,6 +162,27 @@ class Move:
         return check(because, left, right, first_order=self.first_order, given=given)
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A symmetry rule as it is to be proven.
+
+    Attributes
+    ----------
+    statement, conclusion
+        Words before and after the equations.
+    field, action
+        The vector field and the finite action (empty if there is none to prove) in the symbols of :func:`letters`.
+    steps
+        The equations, for any substitution of the weights.
+    """
+
+    statement: str
+    conclusion: str
+    field: Callable[[Letters], Change]
+    action: Callable[[Letters], Change]
+    steps: Callable[[Letters, Move], list[Step]]
+
+
 def dot(*factors: Expr) -> Expr:
     """Return the product as written, not simplified."""
     return sympy().MatMul(*factors, evaluate=False)
@@ -210,7 +232,25 @@ def letters() -> Letters:
     L.E, L.F, L.G, L.H = (matrix(name, L.a, L.a) for name in "EFGH")
     L.E_v, L.C_m, L.C = matrix("E", L.v, L.v), matrix("C", L.m, L.m), matrix("C", L.e, L.e)
     L.g, L.g_v, L.g_m, L.g_e = (matrix("g", size, size) for size in (L.a, L.v, L.m, L.e))
+    _more_letters(L, matrix)
     return L
+
+
+def _more_letters(L: Letters, matrix: Callable[..., Expr]) -> None:
+    """Symbols of the rules on several heads, on hidden directions, on normalised scores and on norms."""
+    sp = sympy()
+    L.rho, L.tau, L.lam, L.zeta = sp.symbols("rho tau lambda zeta", nonzero=True)
+    L.Q_j, L.K_j, L.V_j = matrix("Q_j", L.a, L.d), matrix("K_j", L.a, L.d), matrix("V_j", L.e, L.d)
+    L.gram = matrix("N", L.d, L.d)
+    L.c_r, L.n_r = sp.symbols("c n", integer=True, positive=True)
+    L.reach, L.nu, L.T = matrix("R", L.e, L.c_r), matrix("nu", L.n_r, L.e), matrix("T", L.c_r, L.t)
+    L.top, L.bottom = matrix("R_1", L.c_r, L.c_r), matrix("R_2", L.n_r, L.c_r)
+    L.xi = {W: matrix(f"Xi_{W.name}", W.shape[0], L.n_r) for W in (L.Q2, L.K2, L.V2, L.U2, L.W, L.W1)}
+    L.any_Q, L.any_K, L.s_k = matrix("D_Q", L.a, L.d), matrix("D_K", L.a, L.d), matrix("s", L.a, 1)
+    L.any_bq, L.any_bk = matrix("D_bq", L.a, 1), matrix("D_bk", L.a, 1)
+    L.one, L.one_d, L.z, L.zd = matrix("1", L.e, 1), matrix("1", L.d, 1), matrix("z", L.e, 1), matrix("z", L.d, 1)
+    L.row, L.skew, L.orthogonal = matrix("xi", L.r, 1), matrix("G", L.e, L.e), matrix("g", L.e, L.e)
+    L.column = {W: matrix(f"u_{W.name}", W.shape[0], 1) for W in (L.Q, L.K, L.V, L.U, L.W1)}
 
 
 def plain(expression: Expr) -> str:
@@ -222,6 +262,13 @@ def plain(expression: Expr) -> str:
         ("**", "^"),
         ("epsilon", "ε"),
         ("sigma", "σ"),
+        ("lambda", "λ"),
+        ("zeta", "ζ"),
+        ("rho", "ρ"),
+        ("tau", "τ"),
+        ("Xi", "Ξ"),
+        ("xi", "ξ"),
+        ("nu", "ν"),
         ("mu", "μ"),
         ("+ (-ε)", "- ε"),
     ):
@@ -242,7 +289,10 @@ def _vanishes(difference: Expr, *, first_order: bool, given: Change) -> bool:
         orders = (at_zero, slope) if first_order else (difference,)
         return all(sp.simplify(sp.expand(order)) == 0 for order in orders)
     zero = sp.ZeroMatrix(*difference.shape)
-    total = difference.doit().expand().doit().xreplace(dict(given)).doit().expand().doit()
+    products = {old.args: new for old, new in given.items() if old.is_MatMul}
+    single = {old: new for old, new in given.items() if not old.is_MatMul}
+    total = difference.doit().expand().doit().xreplace(single).doit().expand().doit()
+    total = _replace_products(total, products).doit().expand().doit() if products else total
     kept = zero
     for term in sp.MatAdd.make_args(total):
         number, product = term.as_coeff_mmul() if term.is_MatMul else (sp.Integer(1), term)
@@ -251,3 +301,22 @@ def _vanishes(difference: Expr, *, first_order: bool, given: Change) -> bool:
             number = number.coeff(eps, 0) + eps * number.coeff(eps, 1)
         kept += number * product
     return bool(kept.doit() == zero)
+
+
+def _replace_products(total: Expr, rules: Mapping[tuple[Expr, ...], Expr]) -> Expr:
+    """Replace neighbouring factors (a, b) of every term of an expanded matrix expression, until none is left."""
+    sp = sympy()
+    out = sp.ZeroMatrix(*total.shape)
+    for term in sp.MatAdd.make_args(total):
+        number, product = term.as_coeff_mmul() if term.is_MatMul else (sp.Integer(1), term)
+        factors = list(sp.MatMul.make_args(product))
+        at = 0
+        while at + 1 < len(factors):
+            new = rules.get((factors[at], factors[at + 1]))
+            if new is None:
+                at += 1
+            else:
+                factors[at : at + 2] = [new]
+                at = max(0, at - 1)
+        out += number * sp.MatMul(*factors)
+    return out

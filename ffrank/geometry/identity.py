@@ -77,13 +77,13 @@ def check_identities(
 ) -> IdentityTest:
     """Evaluate J·g at a fresh prime, θ, input and formal exponentials in every trial.
 
-    Points where a denominator vanishes are rejected and drawn anew as a whole, so that what is left is uniform among the
-    points where all values exist.
+    Points where a denominator vanishes are rejected and drawn anew as a whole, so that what is left is uniform among
+    the points where all values exist.
 
     Parameters
     ----------
     fields : callable
-        Maps (θ, p) to the matrix (P, count) of the fields mod p; their entries are linear forms in θ.
+        Maps (θ, p) to the matrix (P, count) of the fields mod p; their entries are affine forms in θ.
     norm : int
         The absolute values of the integer coefficients of each of these forms add up to at most 2^norm.
     name : object that JSON can hold
@@ -102,7 +102,8 @@ def check_identities(
     """
     plan = plan_identity(program, count, norm, error)
     name = digest([program.digest, name])
-    holds, primes = np.ones(count, bool), []
+    holds = np.ones(count, bool)
+    primes: list[int] = []
     for trial in range(1, plan.trials + 1):
         p = trial_prime(name, seed, trial, frozenset(primes))
         primes.append(p)
@@ -143,10 +144,10 @@ class IdentityPlan:
 
 
 def plan_identity(program: Program, count: int, norm: int, error: int) -> IdentityPlan:
-    """The least number of trials for ``count`` fields whose entries are linear forms of norm at most 2^norm.
+    """The least number of trials for ``count`` fields whose entries are affine forms of norm at most 2^norm.
 
-    A trial misses a nonzero numerator with probability at most x = degree/2^30 + floor(norm_bits/30)/(number of primes);
-    given that no denominator vanishes, at most x/(1 - y) with the same bound y for their product.
+    A trial misses a nonzero numerator with probability at most x = degree/2^30 + floor(norm_bits/30)/(number of
+    primes); given that no denominator vanishes, at most x/(1 - y) with the same bound y for their product.
     """
     if any(i.op == "sqrt" for i in program.instructions):
         return IdentityPlan(_UNPROVEN_TRIALS, None, None, None)
@@ -215,7 +216,7 @@ def _compose(
         case "mul" | "matmul":
             b, db = operands[1]
             terms = program.shapes[instruction.operands[0]][-1] if instruction.op == "matmul" else 1
-            return _product(a, b, terms), _sum(_product(da, b, terms), _product(a, db, terms), atoms, 1)
+            return _times(a, b, terms), _sum(_product(da, b, terms), _product(a, db, terms), atoms, 1)
         case "pow":
             k = instruction.attribute
             return _power(a, k), _product(_power(a, k - 1), da, k)
@@ -245,6 +246,10 @@ def _product(a: _Part | None, b: _Part | None, terms: int) -> _Part | None:
     """``terms`` products of an entry of a and one of b, added."""
     if a is None or b is None:
         return None
+    return _times(a, b, terms)
+
+
+def _times(a: _Part, b: _Part, terms: int) -> _Part:
     poles = {n: a.poles.get(n, 0) + b.poles.get(n, 0) for n in a.poles | b.poles}
     return _Part(a.degree + b.degree, a.norm + b.norm + bits(terms), poles)
 

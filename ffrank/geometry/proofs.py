@@ -11,12 +11,11 @@ heads enter as one block row [V_1 … V_H], so that nothing depends on their num
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from ffrank.errors import InputError
+from ffrank.geometry.claims import CLAIMS
 from ffrank.geometry.equations import (
     Change,
+    Claim,
     Expr,
     Letters,
     Move,
@@ -29,9 +28,6 @@ from ffrank.geometry.equations import (
     plus,
     sympy,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["RULES", "Proof", "Step", "check", "letters", "prove"]
 
@@ -76,15 +72,6 @@ def prove(rule: str, *, field: Change | None = None, action: Change | None = Non
 def _near(old: Expr, change: Expr) -> Expr:
     moved = letters().eps * change
     return plus(old, moved) if getattr(old, "is_Matrix", False) else old + moved
-
-
-@dataclass(frozen=True)
-class _Claim:
-    statement: str
-    conclusion: str
-    field: Callable[[Letters], Change]
-    action: Callable[[Letters], Change]
-    steps: Callable[[Letters, Move], list[Step]]
 
 
 def _affine(W: Expr, X: Expr, b: Expr, ones: Expr) -> Expr:
@@ -264,22 +251,22 @@ def _readers(L: Letters) -> tuple[Expr, ...]:
 
 
 _SCORES = "The layer sees these weights only through the scores, whatever it does with them."
-_CLAIMS: dict[str, _Claim] = {
-    "general-linear": _Claim(
+_CLAIMS: dict[str, Claim] = {
+    "general-linear": Claim(
         "The basis of the score space can be changed by any invertible g (any E).",
         _SCORES,
         lambda L: {L.Q: L.E * L.Q, L.K: -L.E.T * L.K},
         lambda L: {L.Q: dot(L.g, L.Q), L.K: dot(flip(L.g.I), L.K)},
         _general_linear,
     ),
-    "general-linear-bias": _Claim(
+    "general-linear-bias": Claim(
         "Biases of queries and keys take part in the change of basis of the score space.",
         _SCORES,
         lambda L: {L.Q: L.E * L.Q, L.K: -L.E.T * L.K, L.b_q: L.E * L.b_q, L.b_k: -L.E.T * L.b_k},
         lambda L: {x: dot(L.g if x in (L.Q, L.b_q) else flip(L.g.I), x) for x in (L.Q, L.K, L.b_q, L.b_k)},
         _general_linear_bias,
     ),
-    "split-orthogonal": _Claim(
+    "split-orthogonal": Claim(
         "If the tokens entering the layer have rank ≤ 1, X = u wᵀ, the orthogonal group of the form KᵀQ + QᵀK"
         " mixes keys and queries: any F, any skew G and H.",
         _SCORES,
@@ -287,7 +274,7 @@ _CLAIMS: dict[str, _Claim] = {
         _nothing,
         _split_orthogonal,
     ),
-    "split-orthogonal-bias": _Claim(
+    "split-orthogonal-bias": Claim(
         "For a single token the orthogonal group acts on biased keys and queries: any F, any skew G and H.",
         _SCORES,
         lambda L: {
@@ -299,35 +286,35 @@ _CLAIMS: dict[str, _Claim] = {
         _nothing,
         _split_orthogonal_bias,
     ),
-    "rescaling": _Claim(
+    "rescaling": Claim(
         "Scores that are not normalised can be scaled by any c ≠ 0 and the values inversely.",
         "The head's output stays, and no other head moves.",
         lambda L: {L.Q: L.c * L.Q, L.b_q: L.c * L.b_q, L.V: -L.c * L.V, L.O: -L.c * L.O},
         lambda L: {L.Q: L.c * L.Q, L.b_q: L.c * L.b_q, L.V: L.V / L.c, L.O: L.O / L.c},
         _rescaling,
     ),
-    "value-basis": _Claim(
+    "value-basis": Claim(
         "The inner basis of factored values can be changed by any invertible g (any E).",
         "The head sees U and O only through this product.",
         lambda L: {L.U: L.E_v * L.U, L.O: -L.O * L.E_v},
         lambda L: {L.U: dot(L.g_v, L.U), L.O: dot(L.O, L.g_v.I)},
         _value_basis,
     ),
-    "attention-basis": _Claim(
+    "attention-basis": Claim(
         "Between attention and MLP, without a skip, the basis can be changed by any invertible g (any C).",
         "The MLP reads its input only through the first map.",
         lambda L: {L.B: L.C * L.B, L.W1: -L.W1 * L.C},
         lambda L: {L.B: dot(L.g_e, L.B), L.W1: dot(L.W1, L.g_e.I)},
         _attention_basis,
     ),
-    "neuron-basis": _Claim(
+    "neuron-basis": Claim(
         "The hidden basis of an MLP without nonlinearity can be changed by any invertible g (any C).",
         "The MLP is this product.",
         lambda L: {L.W1: L.C_m * L.W1, L.W2: -L.W2 * L.C_m},
         lambda L: {L.W1: dot(L.g_m, L.W1), L.W2: dot(L.W2, L.g_m.I)},
         _neuron_basis,
     ),
-    "neuron-scaling": _Claim(
+    "neuron-scaling": Claim(
         "With the k-th power as activation, neuron n is scaled by c_n ≠ 0, its outgoing weights by c_n^−k.",
         "Every output stays, at every token.",
         lambda L: {
@@ -342,21 +329,21 @@ _CLAIMS: dict[str, _Claim] = {
         },
         _neuron_scaling,
     ),
-    "layer-basis": _Claim(
+    "layer-basis": Claim(
         "Between two layers, without a skip, the basis can be changed by any invertible g (any C).",
         "The next layer reads its input only through these products.",
         lambda L: {L.B: L.C * L.B, L.b: L.C * L.b} | {W: -W * L.C for W in _readers(L)},
         lambda L: {x: dot(L.g_e, x) for x in (L.B, L.b)} | {W: dot(W, L.g_e.I) for W in _readers(L)},
         _layer_basis,
     ),
-    "translation": _Claim(
+    "translation": Claim(
         "A linear hidden layer with bias can be shifted by any s.",
         "The next layer's output stays.",
         lambda L: {L.b: L.s, L.b2: -L.W * L.s},
         lambda L: {L.b: L.b + L.s, L.b2: L.b2 - L.W * L.s},
         _translation,
     ),
-    "rank-one-tokens": _Claim(
+    "rank-one-tokens": Claim(
         "A layer without skip and without biases of queries and keys keeps the form u wᵀ of its tokens.",
         "A column times a row has rank ≤ 1. Where a width, the MLP, or the values of a single head have"
         " inner size 1, the output is such a product as it stands.",
@@ -364,7 +351,8 @@ _CLAIMS: dict[str, _Claim] = {
         _nothing,
         _rank_one_tokens,
     ),
+    **CLAIMS,
 }
 
-#: The rules of section 6 of the format, two also with bias, and the lemma behind split-orthogonal.
+#: The rules of section 6 of the format, some in variants, and the lemma behind split-orthogonal.
 RULES: tuple[str, ...] = tuple(_CLAIMS)

@@ -27,8 +27,20 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 MAGIC = 6755399441055744.0  # 1.5 * 2^52
-_FLOAT = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
-_INTEGER = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+def _can_cache() -> bool:
+    """Tell whether Numba finds a place for compiled code; without one, every process compiles anew."""
+    try:
+        njit(cache=True)(_can_cache)
+    except RuntimeError:
+        return False
+    return True
+
+
+_CACHE = _can_cache()
+_FLOAT = {"cache": _CACHE, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+_INTEGER = {"cache": _CACHE, "nogil": True, "error_model": "numpy"}
 
 
 # ------------------------------------------------------------------------------------------------

@@ -91,8 +91,9 @@ def rank_profile(A: Any, p: SupportsIndex | None = None, *, threads: int | None 
     Notes
     -----
     Exact and deterministic, O(m·n·r) operations. Beside A, a working copy of 8·m·n bytes is made, or none
-    with ``overwrite``, and scratch of up to a quarter of that. If one side is over 1.5 times the other, s, then
-    A stays as it is and 8·s·(s + 2·max(s, 1024)) bytes suffice.
+    with ``overwrite``. If one side is over 1.5 times the other, s, then A stays as it is and
+    8·s·(s + 2·max(s, 1024)) bytes suffice. Scratch: for sides above 1000, up to a quarter of the copy; and
+    4 kilobytes (p < 2^33) or 30 (above) per column and thread.
     """
     M = read(A, p)
     values = M.values
@@ -141,8 +142,7 @@ def ple(A: Any, p: SupportsIndex | None = None, *, threads: int | None = None, o
 
     Notes
     -----
-    The factors occupy 8·m·n bytes, which are those of A with ``overwrite``; scratch takes up to a quarter of
-    that, and 4·n kilobytes per thread.
+    The factors occupy 8·m·n bytes, which are those of A with ``overwrite``; scratch as for ``rank_profile``.
     """
     return factor(read(A, p), threads, overwrite=overwrite)
 

@@ -1,4 +1,4 @@
-"""Pieces that architectures share: activations and normalisations, instruction by instruction (FORMAT.md, section 2.1)."""
+"""What architectures share: activations and normalisations, instruction by instruction (FORMAT.md, 2.1)."""
 
 from __future__ import annotations
 

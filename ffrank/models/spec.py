@@ -85,7 +85,8 @@ class AttentionSpec(_Base):
     def _consistent(self) -> AttentionSpec:
         if len(self.attention_dims) != self.layers:
             raise SpecError(
-                f"attention_dims: expected {self.layers} entries for {len(self.widths)} widths, got {len(self.attention_dims)}"
+                f"attention_dims: expected {self.layers} entries for {len(self.widths)} widths, "
+                f"got {len(self.attention_dims)}"
             )
         if self.residual and len(set(self.widths)) > 1:
             raise SpecError(f"residual: expected equal widths, got {list(self.widths)}")

@@ -22,8 +22,8 @@ __all__: list[str] = []  # handlers are found in the table of torch_context
 
 @operator("exp")
 def _exp(c: Context, x: Any) -> Tensor:
-    x, keep = c.scores(x)
-    e = c.exp(c.lift(x))
+    scores, keep = c.scores(x)
+    e = c.exp(c.lift(scores))
     return e if keep is None else e * c.lift(keep)
 
 

@@ -74,8 +74,10 @@ def _narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def _split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
     size = x.shape[_axis(x, dim)]
-    equal = isinstance(split_size, int)
-    cuts = [*range(0, size, split_size), size] if equal else [0, *accumulate(split_size)]
+    sizes = (
+        [min(split_size, size - at) for at in range(0, size, split_size)] if isinstance(split_size, int) else split_size
+    )
+    cuts = [0, *accumulate(sizes)]
     return [_part(x, dim, a, b) for a, b in pairwise(cuts)]
 
 

@@ -172,8 +172,7 @@ class Evaluator:
             case "recip":
                 return self._inverse(operands[0])
             case "sqrt":
-                flat = operands[0].reshape(-1)
-                return kernels.root_all(flat, *self._field, self._non_residue).reshape(operands[0].shape)
+                return self._root(operands[0])
             case "matmul":
                 out = np.zeros((self.program.sizes[node], max(x.shape[1] for x in operands)), np.int64)
                 product = _Product.forward(*(shapes[n] for n in instruction.operands))
@@ -209,6 +208,10 @@ class Evaluator:
 
     def _power(self, x: Residues, k: int) -> Residues:
         flat: Residues = self._kernels.power(x.reshape(-1), k, *self._field)
+        return flat.reshape(x.shape)
+
+    def _root(self, x: Residues) -> Residues:
+        flat: Residues = self._kernels.root_all(x.reshape(-1), *self._field, self._non_residue)
         return flat.reshape(x.shape)
 
     def _inverse(self, x: Residues) -> Residues:

@@ -213,8 +213,8 @@ def _units(message: str, p: int, count: int) -> Residues:
     """Uniform on F_p^*: the stream of the message without its zeros."""
     wanted = count + 8 + 2 * count // p
     while True:
-        values = residues(message, p, wanted)
-        values = values[values != 0]
+        drawn = residues(message, p, wanted)
+        values: Residues = drawn[drawn != 0]
         if len(values) >= count:
             return values[:count]
         wanted *= 2

@@ -148,13 +148,36 @@ def test_the_last_layer_may_have_rank_one_scores() -> None:
     assert got["holds"]
 
 
+# ------------------------------------------------------------------------------------- softmax
+
+
+@pytest.mark.parametrize(("delta", "value"), zip(range(3, 11), (25, 40, 57, 76, 97, 120, 145, 172), strict=True))
+def test_two_softmax_layers(delta: int, value: int) -> None:
+    found = expected(attention([delta] * 3, [2, 2], 3, score="softmax"))
+    assert found is not None
+    assert (found["value"], found["formula"], found["status"]) == (value, "softmax", "conjecture")
+
+
+def test_one_softmax_layer_and_several_heads() -> None:
+    single = expected(attention([4, 3], [2], 2, score="softmax"))
+    several = expected(attention([5, 5], [2], 2, score="softmax", heads=2, value_dim=1))
+    assert single is not None
+    assert several is not None
+    assert single["value"] == 24
+    assert (several["value"], several["status"]) == (50, "parameter count")
+    assert expected(attention([4, 3], [2], 1, score="softmax")) is None
+    assert expected(attention([3, 2, 4, 3], [1, 1, 1], 2, score="softmax")) is None
+    assert expected(attention([3, 3, 3], [1, 1], 2, score="softmax", heads=2)) is None
+
+
 # ------------------------------------------------------------------------- where nothing is known
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        {"score": "softmax"},
+        {"score": "normalized"},
+        {"score": "softmax", "residual": True},
         {"norm": "rms"},
         {"causal": True},
         {"residual": True},

@@ -15,7 +15,7 @@ import threadpoolctl
 
 import ffrank.linalg as la
 from ffrank.errors import InputError, ResourceError
-from ffrank.linalg import memory
+from ffrank.linalg import elimination, memory
 from ffrank.linalg import threads as threads_module
 from ffrank.linalg.blocks import Block
 from ffrank.linalg.fields import FloatField, MontgomeryField
@@ -42,6 +42,7 @@ def low_rank(rng, p, m, n, r):
 @pytest.mark.parametrize("p", [8388593, 2**31 - 1, 2**61 - 1])
 def test_bits_do_not_depend_on_the_threads(monkeypatch, p):
     monkeypatch.setattr(threads_module, "_WORTH_SPLITTING", 1e4)
+    monkeypatch.setattr(elimination, "_TOP", 40)
     rng = np.random.default_rng(0)
     for A in (rng.integers(0, p, (230, 240)), low_rank(rng, p, 260, 210, 130), low_rank(rng, p, 90, 500, 60)):
         one, two, three = (la.ple(A, p, threads=k) for k in (1, 2, 3))
