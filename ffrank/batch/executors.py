@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ffrank.batch.run import default_workers
@@ -37,7 +38,7 @@ def dask_executor(address: str, workers: int | None = None) -> Iterator[tuple[Ex
         If distributed is not installed, or nobody answers at the address.
     """
     try:
-        import distributed
+        distributed: Any = import_module("distributed")
     except ImportError:
         raise InputError("--dask needs the package distributed; install ffrank[dask]") from None
     cluster: Any = None
@@ -69,7 +70,7 @@ def mpi_executor(workers: int | None = None) -> Iterator[tuple[Executor, Callabl
         If mpi4py is not installed.
     """
     try:
-        from mpi4py import futures
+        futures: Any = import_module("mpi4py.futures")
     except ImportError:
         raise InputError("--mpi needs the package mpi4py") from None
     with futures.MPIPoolExecutor(workers) as executor:

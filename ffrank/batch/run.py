@@ -210,9 +210,9 @@ class _Run:
                 if len(self.group) >= _GROUP_JOBS or time.monotonic() - self.kept > _GROUP_SECONDS:
                     self.keep()
         finally:
-            for future in flying:
+            for future, (jobs, tries) in flying.items():
                 if not future.cancel() and future.done() and future.exception() is None:
-                    self._collect(future, *flying[future])
+                    self._collect(future, jobs, tries)
 
     def _chunk(self, workers: int) -> list[Job]:
         """The next jobs: the longest ones alone, short ones together, fewer towards the end."""

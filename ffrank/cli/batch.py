@@ -122,15 +122,11 @@ def _run(
     from ffrank.batch.run import run_jobs
 
     latest: list[Progress] = []
-
-    def remember(progress: Progress, _: list[dict[str, Any]]) -> None:
-        latest[:] = [progress]
-
     try:
         with _events(listed, folder) if json else _watching(len(listed.jobs)) as show:
 
             def watch(progress: Progress, results: list[dict[str, Any]]) -> None:
-                remember(progress, results)
+                latest[:] = [progress]
                 show(progress, results)
 
             summary = run_jobs(
@@ -156,7 +152,7 @@ def _estimate(listed: JobList, workers: int | None, *, json: bool) -> int:
 
     count = workers or default_workers()
     good = [job for job in listed.jobs if not job.fault]
-    seconds = max(listed.cost / count, max(job.cost for job in good))
+    seconds = max(listed.cost / count, *(job.cost for job in good))
     largest = max(job.parameters for job in good)
     if json:
         _event(

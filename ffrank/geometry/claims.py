@@ -36,7 +36,9 @@ def _head_mixing(L: Letters, move: Move) -> list[Step]:
     taken = plus(A_j, dot(-factor, A))
     return [
         move.step("The scores of head h stay:", moved, A),
-        move.step("With N = K_jᵀK_j, invertible for a ≥ d, those of head j lose a multiple of them:", moved_j, taken, given),
+        move.step(
+            "With N = K_jᵀK_j, invertible for a ≥ d, those of head j lose a multiple of them:", moved_j, taken, given
+        ),
         move.step(
             "What the values of head h gain makes up for it:",
             plus(output(move(L.V), A), output(move(L.V_j), taken)),
@@ -87,7 +89,7 @@ def _attention_unreached(L: Letters, move: Move) -> list[Step]:
 
 def _unseen_scores(L: Letters, move: Move) -> list[Step]:
     return [
-        check("The only score σ, or exp(σ), is divided by itself:", L.sigma / L.sigma, sympy().Integer(1)),
+        check("The only score σ, or exp(σ), is divided by itself:", _over(L.sigma, L.sigma), sympy().Integer(1)),
         move.step("so the output is the token's value:", dot(move(L.V), L.x), dot(L.V, L.x)),
         move.step("and likewise if values are factored:", dot(move(L.O), move(L.U), L.x), dot(L.O, L.U, L.x)),
     ]
@@ -104,7 +106,7 @@ def _unseen_scores_rank_one(L: Letters, move: Move) -> list[Step]:
         check("In the sum over keys, with a mask M, σ comes out:",
               total(mask * w_i * L.sigma * w_j, keys), L.sigma * w_j * total(mask * w_i, keys)),
         check("and cancels; τ stands for the sum of M_ij w_i:",
-              mask * w_i * L.sigma * w_j / (L.sigma * w_j * L.tau), mask * w_i / L.tau),
+              _over(mask * w_i * L.sigma * w_j, L.sigma * w_j * L.tau), mask * w_i / L.tau),
         move.step("So weights R, and the values, do not move:", dot(move(L.V), L.u, row), dot(L.V, L.u, row)),
         move.step("or if values are factored:", dot(move(L.O), move(L.U), L.u), dot(L.O, L.U, L.u)),
     ]  # fmt: skip
@@ -114,12 +116,18 @@ def _affine(W: Expr, X: Expr, b: Expr, ones: Expr) -> Expr:
     return plus(dot(W, X), dot(b, ones))
 
 
+def _over(numerator: Expr, denominator: Expr) -> Expr:
+    """A quotient as written, not simplified."""
+    sp = sympy()
+    return sp.Mul(numerator, sp.Pow(denominator, -1, evaluate=False), evaluate=False)
+
+
 def _cancels(L: Letters, factor: Expr, move: Move) -> list[Step]:
     total, keys = sympy().Sum, (L.i, 0, L.t - 1)
     score = L.M[L.i, L.j] * L.S[L.i, L.j]
     return [
         move.step("It comes out of the sum over keys:", total(factor * score, keys), factor * total(score, keys)),
-        move.step("and cancels; τ stands for the sum:", factor * score / (factor * L.tau), score / L.tau),
+        move.step("and cancels; τ stands for the sum:", _over(factor * score, factor * L.tau), score / L.tau),
     ]
 
 
@@ -215,9 +223,9 @@ def _norm_scaling(L: Letters, move: Move) -> list[Step]:
         move.step("The tokens take a factor near 1:", dot(move(L.B), L.N), dot(factor, dot(L.B, L.N))),
         move.step("also when their mean is subtracted:", _centred(L, scaled, L.one, L.e),
                   dot(factor, _centred(L, L.z, L.one, L.e))),
-        move.step("so do their lengths, which are positive with squares", dot(flip(scaled), scaled),
+        move.step("So do lengths, the positive roots of these:", dot(flip(scaled), scaled),
                   dot(factor**2, L.z.T, L.z)),
-        move.step("and an entry ζ divided by the length λ stays:", factor * L.zeta / (factor * L.lam), L.zeta / L.lam),
+        move.step("and an entry ζ divided by the length λ stays:", _over(factor * L.zeta, factor * L.lam), L.zeta / L.lam),
     ]  # fmt: skip
 
 
@@ -254,7 +262,34 @@ def _any_scores(L: Letters, *, finite: bool) -> Change:
     return {W: W + change if finite else change for W, change in added.items()}
 
 
-_HIDDEN = "Whatever follows the hidden tokens does not change."
+def _norm_claims(place: str, where: str) -> dict[str, Claim]:
+    hidden = "Whatever follows the hidden tokens does not change."
+    return {
+        "rotation": Claim(
+            f"{where}, without a skip, a basis before a norm can be turned: any skew G for rms norm, and one with"
+            " G1 = 0 for layer norm (finite: orthogonal g_o, with g_o 1 = 1).",
+            "Norms divide by equal lengths, and what follows reads its input through these products.",
+            lambda L: _turned(L, place),
+            lambda L: _turned_back(L, place),
+            lambda L, move: _rotation(L, move, place),
+        ),
+        "norm-scaling": Claim(
+            f"{where}, without a skip, everything before a norm can be scaled by any c > 0.",
+            hidden,
+            lambda L: {L.B: L.c * L.B},
+            lambda L: {L.B: dot(L.c, L.B)},
+            _norm_scaling,
+        ),
+        "mean": Claim(
+            f"{where}, without a skip, layer norm does not see what is added to all entries of a token: 1 ξᵀ.",
+            hidden,
+            lambda L: {L.B: L.one * L.row.T},
+            lambda L: {L.B: L.B + L.one * L.row.T},
+            _mean,
+        ),
+    }
+
+
 _UNREACHED = "Columns of R span all tokens; directions outside can be added to what reads them: any Ξ."
 CLAIMS: dict[str, Claim] = {
     "head-mixing": Claim(
@@ -314,34 +349,8 @@ CLAIMS: dict[str, Claim] = {
         _layer_norm_input,
     ),
     **{
-        f"{place}-rotation": Claim(
-            f"{where}, without a skip, a basis before a norm can be turned: any skew G for rms norm, and one with"
-            " G1 = 0 for layer norm (finite: orthogonal g, with g1 = 1).",
-            "Norms divide by equal lengths, and what follows reads its input through these products.",
-            lambda L, place=place: _turned(L, place),
-            lambda L, place=place: _turned_back(L, place),
-            lambda L, move, place=place: _rotation(L, move, place),
-        )
+        f"{place}-{rule}": claim
         for place, where in (("attention", "Between attention and MLP"), ("layer", "Between two layers"))
-    },
-    **{
-        f"{place}-norm-scaling": Claim(
-            f"{where}, without a skip, everything before a norm can be scaled by any c > 0.",
-            _HIDDEN,
-            lambda L: {L.B: L.c * L.B},
-            lambda L: {L.B: dot(L.c, L.B)},
-            _norm_scaling,
-        )
-        for place, where in (("attention", "Between attention and MLP"), ("layer", "Between two layers"))
-    },
-    **{
-        f"{place}-mean": Claim(
-            f"{where}, without a skip, layer norm does not see what is added to all entries of a token: 1 ξᵀ.",
-            _HIDDEN,
-            lambda L: {L.B: L.one * L.row.T},
-            lambda L: {L.B: L.B + L.one * L.row.T},
-            _mean,
-        )
-        for place, where in (("attention", "Between attention and MLP"), ("layer", "Between two layers"))
+        for rule, claim in _norm_claims(place, where).items()
     },
 }

@@ -249,7 +249,7 @@ def _more_letters(L: Letters, matrix: Callable[..., Expr]) -> None:
     L.any_Q, L.any_K, L.s_k = matrix("D_Q", L.a, L.d), matrix("D_K", L.a, L.d), matrix("s", L.a, 1)
     L.any_bq, L.any_bk = matrix("D_bq", L.a, 1), matrix("D_bk", L.a, 1)
     L.one, L.one_d, L.z, L.zd = matrix("1", L.e, 1), matrix("1", L.d, 1), matrix("z", L.e, 1), matrix("z", L.d, 1)
-    L.row, L.skew, L.orthogonal = matrix("xi", L.r, 1), matrix("G", L.e, L.e), matrix("g", L.e, L.e)
+    L.row, L.skew, L.orthogonal = matrix("xi", L.r, 1), matrix("G", L.e, L.e), matrix("g_o", L.e, L.e)
     L.column = {W: matrix(f"u_{W.name}", W.shape[0], 1) for W in (L.Q, L.K, L.V, L.U, L.W1)}
 
 

@@ -67,8 +67,8 @@ def from_torch(
     Program
         f(θ, X) in real arithmetic, not in floating point. The maximum that is subtracted in a softmax is left out; for
         a hand-written one this is tested at two random points of F_p: a function that does depend on the maximum is
-        taken for one that does not with probability about (degree/2^31)^2. Score entries of -inf, or constants of at most -10^4
-        in their place, become weights of 0.
+        taken for one that does not with probability about (degree/2^31)^2. Score entries of -inf, or constants of at
+        most -10^4 in their place, become weights of 0.
 
     Raises
     ------

@@ -55,24 +55,24 @@ def _tanh(c: Context, x: Any) -> Tensor:
 
 @operator("silu")
 def _silu(c: Context, x: Any) -> Tensor:
-    x = c.lift(x)
-    return x * _logistic(c, x)
+    y = c.lift(x)
+    return y * _logistic(c, y)
 
 
 @operator("mish")
 def _mish(c: Context, x: Any) -> Tensor:
-    x = c.lift(x)
-    return x * (1 - 2 / (1 + (1 + c.exp(x)) ** 2))  # tanh(log(1 + exp(x)))
+    y = c.lift(x)
+    return y * (1 - 2 / (1 + (1 + c.exp(y)) ** 2))  # tanh(log(1 + exp(x)))
 
 
 @operator("gelu")
 def _gelu(c: Context, x: Any, approximate: str = "none") -> Tensor:
     if approximate != "tanh":
         raise Refused('the error function is not rational in exponentials; use approximate="tanh"')
-    x = c.lift(x)
+    y = c.lift(x)
     # x/2·(1 + tanh(b(x + k x^3))) is x times the logistic function of 2b(x + k x^3); b and k are PyTorch's doubles.
-    inner = (x + x**3 * c.lift(0.044715)) * c.lift(2 * math.sqrt(2) * (2 / math.sqrt(math.pi)) * 0.5)
-    return x * _logistic(c, inner)
+    inner = (y + y**3 * c.lift(0.044715)) * c.lift(2 * math.sqrt(2) * (2 / math.sqrt(math.pi)) * 0.5)
+    return y * _logistic(c, inner)
 
 
 def _softmax_of(c: Context, x: Any, dim: int) -> Tensor:

@@ -182,10 +182,10 @@ def _choice(c: Context, condition: Any, x: Any, y: Any) -> Any:
 
 @operator("tril", "triu")
 def _triangle(c: Context, x: Any, diagonal: int = 0) -> Tensor:
-    x = c.lift(x)
-    ones = c.torch.ones(x.shape[-2:], dtype=c.torch.bool)
+    y = c.lift(x)
+    ones = c.torch.ones(y.shape[-2:], dtype=c.torch.bool)
     lower = c.node.target._schema.name.endswith("tril")
-    return x * c.lift(ones.tril(diagonal) if lower else ones.triu(diagonal))
+    return y * c.lift(ones.tril(diagonal) if lower else ones.triu(diagonal))
 
 
 # --------------------------------------------------------------------------------- products
@@ -215,8 +215,8 @@ def _addmm(c: Context, x: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any =
 
 @operator("outer", "ger")
 def _outer(c: Context, x: Any, other: Any) -> Tensor:
-    x, y = c.lift(x), c.lift(other)
-    return x.reshape(x.size, 1) * y
+    left = c.lift(x)
+    return left.reshape(left.size, 1) * c.lift(other)
 
 
 @operator("linear")

@@ -151,7 +151,7 @@ def test_the_last_layer_may_have_rank_one_scores() -> None:
 # ------------------------------------------------------------------------------------- softmax
 
 
-@pytest.mark.parametrize(("delta", "value"), zip(range(3, 11), (25, 40, 57, 76, 97, 120, 145, 172), strict=True))
+@pytest.mark.parametrize(("delta", "value"), [*zip(range(3, 11), (25, 40, 57, 76, 97, 120, 145, 172), strict=True)])
 def test_two_softmax_layers(delta: int, value: int) -> None:
     found = expected(attention([delta] * 3, [2, 2], 3, score="softmax"))
     assert found is not None

@@ -11,6 +11,8 @@ import pytest
 
 from ffrank.errors import InputError
 from ffrank.geometry.proofs import RULES, check, letters, prove
+from ffrank.geometry.symmetry import families
+from ffrank.models.spec import parse_spec
 
 L = letters()
 
@@ -45,6 +47,8 @@ kept = {w1: L.c_n * w1, bias: L.c_n * bias}
 mixed = {L.K: L.F * L.K + L.G * L.Q, L.Q: L.H * L.K - L.F.T * L.Q}
 mixed_biases = {L.b_k: L.F * L.b_k + L.G * L.b_q, L.b_q: L.H * L.b_k - L.F.T * L.b_q}
 turned = {L.Q: L.E * L.Q, L.K: -L.E.T * L.K}
+
+lifted = L.K_j * L.gram.I * L.K.T * L.Q
 
 # Fields that look like the rule and are wrong.
 WRONG_FIELDS = {
@@ -104,6 +108,39 @@ WRONG_FIELDS = {
     "layer-basis: bias forgotten": ("layer-basis", {L.B: L.C * L.B} | readers(lambda W: -W * L.C)),
     "translation: sign": ("translation", {L.b: L.s, L.b2: L.W * L.s}),
     "translation: next bias forgotten": ("translation", {L.b: L.s}),
+    "head-mixing: sign": ("head-mixing", {L.V: L.c * L.V_j, L.Q_j: L.c * lifted}),
+    "head-mixing: values forgotten": ("head-mixing", {L.Q_j: -L.c * lifted}),
+    "head-mixing: scores forgotten": ("head-mixing", {L.V: L.c * L.V_j}),
+    "head-mixing: keys not inverted": ("head-mixing", {L.V: L.c * L.V_j, L.Q_j: -L.c * L.K_j * L.K.T * L.Q}),
+    "head-mixing: the other scores": ("head-mixing", {L.V: L.c * L.V_j, L.Q_j: -L.c * L.Q_j}),
+    "head-mixing: queries copied": ("head-mixing", {L.V: L.c * L.V_j, L.Q_j: -L.c * L.Q}),
+    "layer-unreached: any direction": ("layer-unreached", {L.Q2: L.Q2 * L.C}),
+    "layer-unreached: what is reached": ("layer-unreached", {L.V2: L.V2 * L.reach * L.reach.T}),
+    "attention-unreached: any direction": ("attention-unreached", {L.W1: L.W1 * L.C}),
+    "unseen-scores: values too": ("unseen-scores", {L.Q: L.any_Q, L.V: L.c * L.V}),
+    "unseen-scores: inner values too": ("unseen-scores", {L.U: L.E_v * L.U}),
+    "unseen-scores-rank-one: values too": ("unseen-scores-rank-one", {L.Q: L.any_Q, L.V: L.c * L.V}),
+    "score-scaling: values too": ("score-scaling", {L.Q: L.c * L.Q, L.b_q: L.c * L.b_q, L.V: -L.c * L.V}),
+    "score-scaling: bias forgotten": ("score-scaling", {L.Q: L.c * L.Q}),
+    "score-scaling: a matrix": ("score-scaling", {L.Q: L.E * L.Q, L.b_q: L.E * L.b_q}),
+    "key-bias: queries' bias": ("key-bias", {L.b_q: L.s_k}),
+    "key-bias: keys too": ("key-bias", {L.b_k: L.s_k, L.K: L.any_K}),
+    "key-bias: sign": ("key-bias", {L.b_k: -L.s_k}),
+    "layer-norm-input: any direction": ("layer-norm-input", {L.Q: L.any_Q}),
+    "layer-norm-input: rows": ("layer-norm-input", {L.Q: L.Q * L.one_d * L.zd.T}),
+    **{
+        f"{place}-{name}": (f"{place}-{rule}", change)
+        for place, W in (("attention", L.W1), ("layer", L.Q2))
+        for name, rule, change in (
+            ("rotation: not skew", "rotation", {L.B: L.C * L.B, W: -W * L.C}),
+            ("rotation: sign", "rotation", {L.B: L.skew * L.B, W: W * L.skew}),
+            ("rotation: readers forgotten", "rotation", {L.B: L.skew * L.B}),
+            ("norm-scaling: a matrix", "norm-scaling", {L.B: L.C * L.B}),
+            ("norm-scaling: twice", "norm-scaling", {L.B: 2 * L.c * L.B}),
+            ("mean: not constant", "mean", {L.B: L.z * L.row.T}),
+            ("mean: everything", "mean", {L.B: L.c * L.B}),
+        )
+    },
 }
 
 WRONG_ACTIONS = {
@@ -124,7 +161,44 @@ WRONG_ACTIONS = {
         {L.B: L.g_e * L.B, L.b: L.g_e * L.b} | readers(lambda W: W * L.g_e),
     ),
     "translation: sign": ("translation", {L.b: L.b + L.s, L.b2: L.b2 + L.W * L.s}),
+    "head-mixing: sign": ("head-mixing", {L.V: L.V + L.c * L.V_j, L.Q_j: L.Q_j + L.c * lifted}),
+    "head-mixing: factor": ("head-mixing", {L.V: L.V + L.c * L.V_j, L.Q_j: L.Q_j - lifted}),
+    "layer-unreached: not killed": ("layer-unreached", {L.K2: L.K2 * L.g_e}),
+    "score-scaling: bias forgotten": ("score-scaling", {L.Q: L.c * L.Q}),
+    "layer-rotation: transpose missing": (
+        "layer-rotation",
+        {L.B: L.orthogonal * L.B} | {W: W * L.orthogonal for W in (L.Q2, L.K2, L.V2, L.U2)},
+    ),
+    "layer-rotation: not orthogonal": (
+        "layer-rotation",
+        {L.B: L.g_e * L.B} | {W: W * L.g_e.I for W in (L.Q2, L.K2, L.V2, L.U2)},
+    ),
+    "layer-norm-scaling: a matrix": ("layer-norm-scaling", {L.B: L.C * L.B}),
+    "attention-mean: not constant": ("attention-mean", {L.B: L.B + L.z * L.row.T}),
 }
+
+
+# Architectures in which every rule occurs.
+PLACES = [
+    {"widths": [2, 3, 2], "attention_dims": [3, 2], "heads": 2, "norm": "layer", "mlp_width": 2, "value_dim": 1},
+    {"widths": [2, 5, 2], "attention_dims": [2, 1], "heads": 2, "norm": "none", "mlp_width": 3},
+    {"widths": [2, 3, 2], "attention_dims": [3, 2], "norm": "rms", "mlp_width": 2, "activation": "identity"},
+    {"widths": [2, 2], "attention_dims": [2], "score": "softmax", "qk_bias": True},
+    {"widths": [2, 2], "attention_dims": [2], "score": "softmax", "tokens": 1},
+    {"widths": [2, 2], "attention_dims": [2], "score": "normalized"},
+    {"widths": [2, 2], "attention_dims": [2], "tokens": 1},
+]
+
+
+def test_every_rule_that_occurs_has_a_proof() -> None:
+    specs = [parse_spec({"kind": "attention", "tokens": 2, **place}) for place in PLACES]
+    specs += [parse_spec({"kind": "mlp", "widths": [2, 2, 2], "activation": "identity", "bias": True})]
+    found = {family.rule for spec in specs for family in families(spec)}
+    assert found <= set(RULES)
+    assert {rule.removesuffix("-bias").removesuffix("-rank-one") for rule in RULES} - found == {
+        "rank-one-tokens",
+        "key",  # what is left of key-bias
+    }
 
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)
