@@ -45,7 +45,7 @@ def dask_executor(address: str, workers: int | None = None) -> Iterator[tuple[Ex
     try:
         if address == "local":
             cluster = distributed.LocalCluster(
-                n_workers=workers or default_workers(), threads_per_worker=1, dashboard_address=None
+                n_workers=workers or default_workers(), threads_per_worker=1, dashboard_address=":0"
             )
         client = distributed.Client(cluster or address, timeout=30)
     except (OSError, ValueError) as e:

@@ -71,8 +71,6 @@ class Summary:
         Results of this run.
     statuses : dict
         How many jobs of the file ended with each status.
-    defects : int
-        Jobs whose dimension is known and is not the expected one.
     complete : bool
         Whether every job has its result.
     """

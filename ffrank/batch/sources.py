@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Source", "read_source"]
 
-_MOST_ENTRIES = 10_000_000
-_ENTRIES = 1_000_000  # that one file may make
+_ENTRIES = 1_000_000  # that one grid may make
+_MOST_ENTRIES = 5_000_000  # from which a sample may be drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,13 +220,13 @@ def _read_toml(path: Path, text: str) -> Source:
     for index, table in enumerate(tables or [{}]):
         where = lines.get(("grid", index), {})
         own = {**lines.get(("", 0), {}), **lines.get(("spec", 0), {}), **where}
-        alternatives = {key: _alternatives(value) for key, value in table.items()}
-        count = prod(len(found) for found in alternatives.values())
+        count = prod(_count(value) for value in table.values())
         sample = data.get("sample", {})
         if count > (_MOST_ENTRIES if sample else _ENTRIES):
             raise InputError(
                 f"{path}:{own.get('', 1)}: this grid has {count:,} combinations; the most are {_ENTRIES:,}"
             )
+        alternatives = {key: _alternatives(value) for key, value in table.items()}
         combinations: Iterable[dict[str, Any]] = _combinations(shared, alternatives)
         if sample and sample["count"] < count:
             combinations = _sample(combinations, sample["count"], sample.get("seed", 0))
@@ -252,6 +252,8 @@ def _layout_faults(
                 faults.append((own.get(key, 1), f"{key}: expected each = [[...], [...]], the choices of every place"))
             elif isinstance(value, list) and not value:
                 faults.append((own.get(key, 1), f"{key}: an empty array leaves no combination"))
+            elif each and not all(value["each"]):
+                faults.append((own.get(key, 1), f"{key}: a place without choices leaves no combination"))
     sample = data.get("sample", {})
     if sample:
         line = lines.get(("sample", 0), {}).get("", 1)
@@ -262,6 +264,13 @@ def _layout_faults(
         elif "count" not in sample:
             faults.append((line, "sample: count is missing"))
     return faults
+
+
+def _count(value: Any) -> int:
+    """How many alternatives an entry of [grid] has."""
+    if isinstance(value, dict) and set(value) == {"each"}:
+        return prod(len(choices) for choices in value["each"])
+    return len(value) if isinstance(value, list) else 1
 
 
 def _alternatives(value: Any) -> list[Any]:

@@ -1,8 +1,9 @@
 """Normal forms of the weights of attention networks, over Q.
 
-Two weights with equal normal forms give the same function, always. The converse holds for one layer with one head
-(unique factorization of polynomials); for other networks only at generic weights, where the known symmetries explain
-the whole generic fiber, and up to discrete symmetries beyond permutations of heads and swaps, of which none is known.
+Two weights with equal normal forms give the same function, always. The converse holds for one lightning layer with
+one head, without skip and biases (unique factorization of polynomials). For other networks it is claimed at generic
+weights only, where the known symmetries explain the whole generic fiber, and it is not proven there: a discrete
+symmetry beyond permutations of heads and swaps could exist, though none is known.
 
 How it is made: hidden directions that nothing reaches or nothing sees are removed. Then, layer by layer, scores are
 scaled so that A begins with 1 and the values inversely; a rank-one pair A = g hᵀ, V = e fᵀ has f and g in order; heads

@@ -164,7 +164,7 @@ def _key_bias(L: Letters, move: Move) -> list[Step]:
 # -------------------------------------------------------------------------------------------------- norms
 
 
-def _centred(L: Letters, z: Expr, one: Expr, size: Expr) -> Expr:
+def _centred(z: Expr, one: Expr, size: Expr) -> Expr:
     """d·z - 1(1ᵀz), which is d times the token less its mean."""
     return plus(dot(size, z), dot(-1, one, one.T, z))
 
@@ -173,7 +173,7 @@ def _layer_norm_input(L: Letters, move: Move) -> list[Step]:
     sp = sympy()
     counted = {L.one_d.T * L.one_d: L.d * sp.Identity(1)}
     steps = [check("The entries of a centred token, d·z − 1(1ᵀz), add up to 0, as 1ᵀ1 = d:",
-                   dot(L.one_d.T, _centred(L, L.zd, L.one_d, L.d)), sp.ZeroMatrix(1, 1), given=counted)]  # fmt: skip
+                   dot(L.one_d.T, _centred(L.zd, L.one_d, L.d)), sp.ZeroMatrix(1, 1), given=counted)]  # fmt: skip
     for name, W in (("Queries", L.Q), ("Keys", L.K), ("Values", L.V), ("Inner values", L.U), ("Neurons", L.W1)):
         one, z = (L.one, L.z) if W == L.W1 else (L.one_d, L.zd)
         given = {one.T * z: sp.ZeroMatrix(1, 1)}
@@ -204,7 +204,7 @@ def _rotation(L: Letters, move: Move, place: str) -> list[Step]:
                   dot(move(L.B), L.N), dot(turn, dot(L.B, L.N))),
         move.step("which keeps their lengths:", dot(flip(moved), moved), dot(L.z.T, L.z), skew),
         move.step("and, for layer norm, where the turn fixes 1, takes centred ones to centred ones:",
-                  _centred(L, moved, L.one, L.e), dot(turn, _centred(L, L.z, L.one, L.e)), fixed),
+                  _centred(moved, L.one, L.e), dot(turn, _centred(L.z, L.one, L.e)), fixed),
         *(
             move.step(f"The {name} undo it:", dot(move(W), dot(turn, L.Z)), dot(W, L.Z), _undone(L, move))
             for name, W in _readers(L, place).items()
@@ -221,11 +221,12 @@ def _norm_scaling(L: Letters, move: Move) -> list[Step]:
     scaled = dot(factor, L.z)
     return [
         move.step("The tokens take a factor near 1:", dot(move(L.B), L.N), dot(factor, dot(L.B, L.N))),
-        move.step("also when their mean is subtracted:", _centred(L, scaled, L.one, L.e),
-                  dot(factor, _centred(L, L.z, L.one, L.e))),
+        move.step("also when their mean is subtracted:", _centred(scaled, L.one, L.e),
+                  dot(factor, _centred(L.z, L.one, L.e))),
         move.step("So do lengths, the positive roots of these:", dot(flip(scaled), scaled),
                   dot(factor**2, L.z.T, L.z)),
-        move.step("and an entry ζ divided by the length λ stays:", _over(factor * L.zeta, factor * L.lam), L.zeta / L.lam),
+        move.step("and an entry ζ divided by the length λ stays:",
+                  _over(factor * L.zeta, factor * L.lam), L.zeta / L.lam),
     ]  # fmt: skip
 
 

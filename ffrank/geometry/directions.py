@@ -33,7 +33,8 @@ __all__ = ["Direction", "unexplained_directions"]
 
 _MOST_PRIMES = 4
 _SIZES = (2, 5, 50)  # small weights to try, in absolute value
-_FIRST = ("K", "b_k", "U", "W1")  # what generators are used up on, so that directions are zero there
+# Generators are used up on these first, so that directions are zero there: keys, then values.
+_ORDER = {"K": 0, "b_k": 0, "U": 0, "W1": 0, "V": 1, "O": 1}
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ def unexplained_directions(
     """
     count = program.parameter_count - sum(ranks)
     for size in _SIZES:
-        for units in (True, False):
-            small = _small_point(program, seed, size, units=units)
+        for units in (("K", "U", "V"), ("K", "U"), ()):
+            small = _small_point(program, seed, size, units)
             lifted = _lifted(program, found, small, p, seed, ranks, bound)
             if lifted is not None:
                 point = weights_dict(program, small)
@@ -117,15 +118,22 @@ def _nonzero(blocks: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: x for name, x in blocks.items() if x.any()}
 
 
-def _small_point(program: Program, seed: int, size: int, *, units: bool) -> list[Fraction]:
-    """Integers from -size to size; with ``units``, keys and inner values begin with a unit matrix."""
+def _small_point(program: Program, seed: int, size: int, units: tuple[str, ...]) -> list[Fraction]:
+    """Integers from -size to size. Keys and inner values may begin with a unit matrix, values of head h with e_h."""
     message = f"ffrank small point 1\n{program.digest}\n{seed}\n{size}"
     drawn = residues(message, 2**31 - 1, program.parameter_count) % (2 * size + 1) - size
-    if units:
-        for name, block in weights_dict(program, drawn).items():
-            if name.rsplit(".", 1)[-1] in ("K", "U"):
-                n = min(block.shape)
-                block[:n, :n] = np.eye(n, dtype=np.int64)
+    for name, block in weights_dict(program, drawn).items():
+        place, _, letter = name.rpartition(".")
+        if letter not in units:
+            continue
+        if letter == "V":
+            heads = [other for other in program.offsets if other.startswith(place.rstrip("0123456789"))]
+            count = len({other.rpartition(".")[0] for other in heads})
+            block.reshape(-1)[:count] = 0
+            block.reshape(-1)[min(int(place.rpartition("head")[2]), block.size) - 1] = 1
+        else:
+            n = min(block.shape)
+            block[:n, :n] = np.eye(n, dtype=np.int64)
     return [Fraction(int(x)) for x in drawn]
 
 
@@ -136,7 +144,7 @@ def _modulo_generators(
     J = independent_rows(program, p, seed, theta, bound)
     T = generator_matrix(program, found, theta, p)
     names = [name for name, shape in program.parameters for _ in range(int(np.prod(shape)))]
-    order = np.array(sorted(range(len(names)), key=lambda i: (names[i].rsplit(".", 1)[-1] not in _FIRST, i)))
+    order = np.array(sorted(range(len(names)), key=lambda i: (_ORDER.get(names[i].rpartition(".")[2], 2), i)))
     kernel, pivots = linalg.rref(linalg.nullspace(J.matrix, p).T[:, order], p)
     used = linalg.rank_profile(T[order].T.copy(), p).cols if T.size else np.empty(0, np.int64)
     free = [row for row, column in enumerate(pivots) if column not in set(used.tolist())]

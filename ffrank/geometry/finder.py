@@ -1,4 +1,4 @@
-"""Finding symmetries of a map whose symmetries are not known: affine vector fields g(θ) with J(θ, X)·g(θ) = 0.
+"""Finding symmetries of a map whose symmetries are not known: vector fields g(θ) with J(θ, X)·g(θ) = 0.
 
 An *ansatz* is a space of fields D(θ)·c with unknown coefficients c (:mod:`ffrank.geometry.ansatz`). The equations
 J(θ, X)·D(θ)·c = 0 at random (θ, X) are linear in c; their solutions mod p are lifted to small fractions, and each
@@ -21,11 +21,12 @@ from ffrank.geometry.ansatz import (
     Term,
     ansatz_blocks,
     ansatz_matrix,
+    divisors_of,
     field_matrix,
     fields_norm,
     terms_of,
 )
-from ffrank.geometry.identity import check_identities
+from ffrank.geometry.identity import FieldShape, check_identities
 from ffrank.primes import DEFAULT_PRIME, check_prime
 from ffrank.program.evaluate import Evaluator
 from ffrank.program.points import draw_points, draw_theta
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FoundSymmetries", "check_symmetries", "find_symmetries"]
 
+_MOST_REDRAWS = 1000
 _FULL = 24  # parameters up to which the full ansatz is taken by itself
 
 
 @dataclass(frozen=True)
 class FoundSymmetries:
-    """Affine vector fields along which a map does not change, and the bound that they give.
+    """Vector fields along which a map does not change, and the bound that they give.
 
     Attributes
     ----------
@@ -57,8 +59,10 @@ class FoundSymmetries:
     parameters : int
         P.
     error : int or None
-        Some generator is no symmetry with probability at most 2^error. None: the program has square roots, the
-        generators passed all trials, but no bound is claimed.
+        Some generator is no symmetry with probability at most 2^error. None: the program has too many square roots;
+        the generators passed all trials, but no bound is claimed. With any square roots at all, the bound supposes that
+        no product of their radicands is a constant times a square (independence of roots, which is for the caller to
+        certify): ``assumes_independent_roots``.
     primes : tuple of int
         Of the trials.
     degree, norm_bits : int or None
@@ -69,6 +73,7 @@ class FoundSymmetries:
         The fields among which was searched.
     prime, seed : int
         Where the equations and the rank were computed.
+    assumes_independent_roots : bool
     """
 
     generators: tuple[tuple[Term, ...], ...]
@@ -82,6 +87,7 @@ class FoundSymmetries:
     ansatz: str
     prime: int
     seed: int
+    assumes_independent_roots: bool
 
     @property
     def upper(self) -> int:
@@ -101,6 +107,7 @@ class FoundSymmetries:
             "error": self.error,
             "degree": self.degree,
             "norm_bits": self.norm_bits,
+            "assumes_independent_roots": self.assumes_independent_roots,
             "trials": list(self.primes),
             "rejected": self.rejected,
             "generators": [[term.to_json() for term in g] for g in self.generators],
@@ -116,16 +123,17 @@ def find_symmetries(
     error: int = -100,
     threads: int | None = None,
 ) -> FoundSymmetries:
-    """Search affine vector fields along which f does not change.
+    """Search vector fields along which f does not change.
 
     Parameters
     ----------
     ansatz : {"auto", "tensors", "coupled", "full"}
         ``tensors``: each parameter tensor moves by matrices that act on its axes, all tensors jointly:
         dW = L·W + W·R for a matrix, db = L·b + s + Σ W·u for a vector, with all matrices W that have as many rows (or
-        columns).
-        ``coupled``: also by such matrices times other tensors, where shapes allow it. ``full``: dθ = M·θ + s with any
-        P×P matrix M. ``auto``: full up to P = 24, else tensors.
+        columns). Where the map has square roots, also dW = u·(1/v)ᵀ and db = u·Σ(w/v), for vectors v and the w that
+        come right behind them: a W behind a LayerNorm with gain v and shift w does not see them. ``coupled``: also by
+        such matrices times other tensors, where shapes allow it. ``full``: dθ = M·θ + s with any P×P matrix M.
+        ``auto``: full up to P = 24, else tensors.
     prime : int
         A prime with 2^16 < prime < 2^31.
     error : int
@@ -147,7 +155,7 @@ def find_symmetries(
     Notes
     -----
     Exponentials are formal variables here, and this needs no hypothesis on them; see :mod:`ffrank.geometry.identity`.
-    Symmetries that are not affine in θ are not found.
+    Other symmetries that are not affine in θ are not found.
     """
     p = check_prime(prime, above=2**16, below=2**31)
     if error > -1:
@@ -193,15 +201,29 @@ def check_symmetries(
     def fields(theta: Residues, q: int) -> Residues:
         return field_matrix(program, generators, theta, q)
 
-    norm = fields_norm(program, generators)
-    tested = check_identities(program, fields, len(generators), norm, name, seed=seed, error=error)
+    shape = FieldShape(len(generators), fields_norm(program, generators), divisors_of(generators))
+    tested = check_identities(program, fields, shape, name, seed=seed, error=error)
     kept = [g for g, holds in zip(generators, tested.holds, strict=True) if holds]
-    theta = draw_theta(program, p, seed, "symmetry rank")
-    rank = linalg.rank(field_matrix(program, kept, theta, p), p, threads=threads) if kept else 0
+    rank = linalg.rank(fields_at(program, kept, p, seed), p, threads=threads) if kept else 0
     return FoundSymmetries(
         tuple(kept), rank, program.parameter_count, tested.error, tested.primes, tested.degree, tested.norm_bits,
-        len(generators) - len(kept), "given", p, seed,
+        len(generators) - len(kept), "given", p, seed, any(i.op == "sqrt" for i in program.instructions),
     )  # fmt: skip
+
+
+def fields_at(program: Program, generators: Sequence[tuple[Term, ...]], p: int, seed: int) -> Residues:
+    """The matrix of the fields at a random θ without zeros, where their quotients exist.
+
+    Returns
+    -------
+    ndarray of shape (P, number of generators)
+    """
+    again = 0
+    while True:
+        theta = draw_theta(program, p, seed, f"symmetry rank {again}")
+        if theta.all() or again > _MOST_REDRAWS:
+            return field_matrix(program, generators, theta, p)
+        again += 1
 
 
 def _solutions(program: Program, blocks: list[Block], p: int, seed: int, threads: int | None) -> Residues:
@@ -217,7 +239,7 @@ def _solutions(program: Program, blocks: list[Block], p: int, seed: int, threads
             theta = draw_theta(program, p, seed, f"symmetry {at}")
             points = draw_points(program, p, seed, theta, [f"symmetry {at} {i}" for i in range(inputs)])
             J = Evaluator(program, p, theta).jacobian(points.inputs, points.draws)
-            rows.append(linalg.matmul(J, ansatz_matrix(blocks, theta, p), p, threads=threads))
+            rows.append(linalg.matmul(J, ansatz_matrix(program, blocks, theta, p), p, threads=threads))
         used += batch
         stacked = np.concatenate(rows)
         kept = stacked[linalg.row_rank_profile(stacked, p, threads=threads)]

@@ -115,10 +115,10 @@ class ColdField(Field):
         D.a[...] = self._reduce(A.a + sign * B.a)
 
     def _product(self, slot: int, C: Block, L: Block, X: Block, team: Team) -> None:  # noqa: ARG002
-        k = L.n
+        left, right, all_rows, k = L.a, X.a, C.a, L.n
         step = -(-k // -(-k // self.kmax))
         for i in range(0, C.m, self.stripe):
-            c = C.a[i : i + self.stripe]
+            c = all_rows[i : i + self.stripe]
             for q in range(0, k, step):
-                c -= self._times(L.a[i : i + self.stripe, q : q + step], X.a[q : q + step], np.matmul)
+                c -= self._times(left[i : i + self.stripe, q : q + step], right[q : q + step], np.matmul)
                 self._reduce(c)

@@ -201,11 +201,12 @@ class FloatField(Field):
         height = min(C.m, self.stripe // limbs)
         T = team.scratch(slot, "product", limbs * height * n)
         U = team.scratch(slot, "limbs", 2 * height * step) if limbs == 2 else T
+        all_left, all_right = L.a, X.a
         for i in range(0, C.m, height):
             h = min(height, C.m - i)
             for q in range(0, k, step):
                 w = min(step, k - q)
-                left, right = L.a[i : i + h, q : q + w], X.a[q : q + w]
+                left, right = all_left[i : i + h, q : q + w], all_right[q : q + w]
                 if limbs == 2:
                     kernels.split2(L.f, L.o + i * L.ld + q, L.ld, h, w, S, U)
                     left = U[: 2 * h * w].reshape(2 * h, w)

@@ -28,13 +28,13 @@ class Context:
     node : torch.fx.Node
         The operator that is being imported.
     shifts : dict
-        Tensors that stand for the results of ``amax`` and ``max``, by the names of their nodes.
+        Tensors that stand for the results of ``amax`` and ``max``, by their nodes.
     """
 
     builder: SharingBuilder
     torch: Any
     node: Any = None
-    shifts: dict[str, Tensor] = field(default_factory=dict)
+    shifts: dict[Any, Tensor] = field(default_factory=dict)
 
     def lift(self, value: Any) -> Tensor:
         """A value as a tensor of the program; constants become exact."""

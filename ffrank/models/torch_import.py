@@ -138,17 +138,18 @@ class _Import:
 
     def program(self) -> Program:
         """The program; where a maximum is subtracted, after a test that the function does not depend on it."""
-        maxima = {n.name: n for n in self.nodes if n.op == "call_function" and _name(n) in _SHIFTS}
+        graphs = [m.graph for m in self.exported.graph_module.modules() if hasattr(m, "graph")]
+        maxima = [n for g in graphs for n in g.nodes if n.op == "call_function" and _name(n) in _SHIFTS]
         if maxima:
-            shifts = [(f"shift {name}", self._shape(node)) for name, node in maxima.items()]
-            self._check_shifts(self._build(shifts), list(maxima.values()))
-        return self._build([])
+            shifts = {node: f"shift {at}" for at, node in enumerate(maxima)}
+            self._check_shifts(self._build(maxima, shifts), shifts)
+        return self._build(maxima, {})
 
     def _shape(self, node: Any) -> tuple[int, ...]:
         value = node.meta["val"]
         return tuple((value[0] if isinstance(value, tuple) else value).shape)
 
-    def _check_shifts(self, program: Program, nodes: list[Any]) -> None:
+    def _check_shifts(self, program: Program, shifts: dict[Any, str]) -> None:
         """J has no entries in the columns of the shifts: the function is the same for every shift, so for 0."""
         from ffrank.program.evaluate import Evaluator
         from ffrank.program.points import draw_points, draw_theta
@@ -157,37 +158,45 @@ class _Import:
         theta = draw_theta(program, p, 0)
         points = draw_points(program, p, 0, theta, [1, 2])
         J = Evaluator(program, p, theta).jacobian(points.inputs, points.draws)
-        for node in nodes:
-            start = program.offsets[f"shift {node.name}"]
+        for node, name in shifts.items():
+            start = program.offsets[name]
             if J[:, start : start + prod(self._shape(node))].any():
                 self._fault(
                     node, "it is not analytic, and the function depends on it: it is not the shift of a softmax"
                 )
         self._raise_faults()
 
-    def _build(self, shifts: list[Named]) -> Program:
-        builder = SharingBuilder([*self.parameters, *shifts], self.inputs)
+    def _build(self, maxima: list[Any], shifts: dict[Any, str]) -> Program:
+        """The program; ``maxima`` are 0, or the further parameters that ``shifts`` names."""
+        further = [(name, self._shape(node)) for node, name in shifts.items()]
+        builder = SharingBuilder([*self.parameters, *further], self.inputs)
         leaves = {name: Tensor(builder, at) for at, (name, _) in enumerate([*builder.parameters, *builder.inputs])}
         context = Context(builder, self.torch)
-        for node in self.nodes:
-            if node.op == "call_function" and _name(node) in _SHIFTS:
-                zero = exact(builder, (), [0]).broadcast_to(self._shape(node))
-                context.shifts[node.name] = leaves.get(f"shift {node.name}", zero)
-        values: dict[Any, Any] = {}
-        result: Any = None
-        for node in self.nodes:
-            if node.op == "placeholder":
-                source = self.sources.get(node.name)
-                values[node] = self.constants.get(node.name) if source is None else leaves[source]
-            elif node.op == "call_function":
-                values[node] = self._call(context, node, values)
-            elif node.op == "output":
-                result = self._result(context, node, values)
-            else:
-                self._fault(node, "it belongs to a region with its own rules, such as torch.no_grad inside forward")
-                values[node] = _UNKNOWN
+        for node in maxima:
+            zero = exact(builder, (), [0]).broadcast_to(self._shape(node))
+            context.shifts[node] = leaves.get(shifts.get(node, ""), zero)
+        placed = [n for n in self.nodes if n.op == "placeholder"]
+        given = [leaves[self.sources[n.name]] if n.name in self.sources else self.constants.get(n.name) for n in placed]
+        result = self._result(context, *self._run(context, self.exported.graph_module, given))
         self._raise_faults()
         return builder.finish(result.node)
+
+    def _run(self, context: Context, graph_module: Any, given: list[Any]) -> tuple[Any, dict[Any, Any]]:
+        """The output node of a graph and the values of its nodes."""
+        values: dict[Any, Any] = {}
+        arguments = iter(given)
+        for node in graph_module.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(arguments)
+            elif node.op == "get_attr":
+                values[node] = getattr(graph_module, node.target)
+            elif node.op == "call_function" and _name(node) in _REGIONS:
+                _, inner, *operands = node.args
+                output, found = self._run(context, values[inner], [values[x] for x in operands])
+                values[node] = [found[n] for n in output.args[0]]
+            elif node.op == "call_function":
+                values[node] = self._call(context, node, values)
+        return node, values
 
     def _call(self, context: Context, node: Any, values: dict[Any, Any]) -> Any:
         """The value of one operator; a fault is noted, and the import goes on to find others."""
@@ -212,6 +221,8 @@ class _Import:
             return _UNKNOWN if unknown else self._operator(context, node, args, kwargs)
         except (Refused, FfrankError) as e:
             self._fault(node, str(e))
+        except (AttributeError, RuntimeError, TypeError, ValueError) as e:  # a form of its arguments not thought of
+            self._fault(node, str(e).partition("\n")[0])
         return _UNKNOWN
 
     def _constant(self, node: Any, args: Any, kwargs: Any) -> Any:
@@ -293,6 +304,7 @@ class _Import:
 
 _HANDLERS = (torch_layers, torch_operators)  # which fill the table of operators
 _UNKNOWN = object()  # the value of an operator that was refused
+_REGIONS = {"wrap_with_set_grad_enabled"}  # torch.no_grad does not change the function
 _OTHERS = {"_to_copy", "cat", "copy", "select_scatter", "slice_scatter", "stack", "to", "type_as"}
 
 

@@ -143,9 +143,9 @@ def _norm(c: Context, x: Any, ord: Any = 2, p: Any = 2, dim: Any = None, keepdim
 
 @operator("amax", "max")
 def _amax(c: Context, x: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: ARG001 -- of the schema
-    if c.node.name not in c.shifts:
+    if c.node not in c.shifts:
         raise Refused("it is not analytic, and the function depends on it: it is not the shift of a softmax")
-    shift = c.shifts[c.node.name]
+    shift = c.shifts[c.node]
     return (shift, None) if isinstance(c.node.meta["val"], tuple) else shift
 
 

@@ -9,10 +9,11 @@ import sympy
 
 import ffrank
 from ffrank.errors import InputError, ProgramError, ResourceError
+from ffrank.geometry import identity
 from ffrank.geometry.ansatz import Term, field_matrix, fields_norm
 from ffrank.geometry.finder import check_symmetries, find_symmetries
 from ffrank.geometry.generators import generator_matrix
-from ffrank.geometry.identity import plan_identity
+from ffrank.geometry.identity import FieldShape, plan_identity
 from ffrank.geometry.symmetry import families
 from ffrank.models import build_program
 from ffrank.models.spec import parse_spec
@@ -166,16 +167,44 @@ def test_a_field_that_vanishes_mod_the_prime_of_the_search_is_rejected():
     assert check_symmetries(lightning, given).generators == ()
 
 
-def test_square_roots_leave_the_error_open():
+def test_square_roots_suppose_that_they_are_independent():
     @ffrank.parametrization(parameters={"W": (2, 2)}, inputs={"x": (2,)})
     def normalised(W, x):
         y = W @ x
         return y / ffrank.sqrt((y * y).sum())
 
     found = find_symmetries(normalised)
-    assert found.error is None
-    assert found.degree is None
     assert found.upper == 3
+    assert found.error <= -100
+    assert found.assumes_independent_roots
+    assert not find_symmetries(lightning).assumes_independent_roots
+
+
+def test_too_many_square_roots_leave_the_error_open(monkeypatch):
+    @ffrank.parametrization(parameters={"W": (5, 2)}, inputs={"X": (2, 2)})
+    def roots(W, X):
+        return ffrank.sqrt((W @ X).sum(1) ** 2 + 1)
+
+    assert find_symmetries(roots).error <= -100
+    monkeypatch.setattr(identity, "_MOST_ROOTS", 4)
+    found = find_symmetries(roots)
+    assert (found.upper, found.error, found.degree) == (10, None, None)
+
+
+def test_layer_norm_with_gain_and_shift():
+    """Scales and shifts go into the next layer, and the mean that was removed is not seen: dW = u/gain."""
+
+    @ffrank.parametrization(parameters={"gain": (3,), "shift": (3,), "W": (2, 3), "b": (2,)}, inputs={"x": (3,)})
+    def layer(gain, shift, W, b, x):
+        y = 3 * x - x.sum()
+        return W @ (y / ffrank.sqrt((y * y).sum() + 1) * gain + shift) + b
+
+    found = find_symmetries(layer, ansatz="tensors")
+    assert found.upper == 6  # W·diag(gain) on the plane of means 0, and one shift
+    assert found.error <= -100
+    assert any(t.over == "gain" for g in found.generators for t in g)
+    wrong = (Term("W", None, "", 6, 3, ((0, 0, 1), (1, 1, 1), (2, 2, -1)), "gain"),)
+    assert check_symmetries(layer, [wrong]).generators == ()
 
 
 def test_json_has_integers_only():
@@ -249,7 +278,7 @@ def symbolic_with_reciprocals(program):
 def test_degrees_and_norms_are_bounds(program):
     norm = fields_norm(program, [FIELD])
     assert norm == 4  # 5 + 4 = 9 ≤ 2^4
-    plan = plan_identity(program, 1, norm, -100)
+    plan = plan_identity(program, FieldShape(1, norm, {}), -100)
     for entry in derivative(program):
         numerator = sympy.Poly(sympy.fraction(sympy.together(entry))[0], *entry.free_symbols)
         assert numerator.total_degree() <= plan.degree
@@ -258,7 +287,24 @@ def test_degrees_and_norms_are_bounds(program):
     assert plan.degree < 200
 
 
+def test_degrees_with_a_root_bound_the_norm():
+    @ffrank.parametrization(parameters={"a": (), "b": ()}, inputs={"x": ()})
+    def rooted(a, b, x):
+        return a / ffrank.sqrt(x * x + b) + b * x
+
+    a, b, x, s = sympy.symbols("a b x s")
+    q = x**2 + b
+    # g = a ∂_a + 2b ∂_b; J·g times q s, a polynomial u + v s whose norm is u² - v² q
+    moved = sympy.expand(sympy.simplify((a / s - b * a / (q * s) + 2 * b * x) * s * q))
+    v, u = moved.coeff(s, 1), moved.coeff(s, 0)
+    norm = sympy.Poly(sympy.expand(u**2 - v**2 * q), a, b, x)
+    field = (Term("a", 0, "a", 1, 1, ((0, 0, 1),)), Term("b", 0, "b", 1, 1, ((0, 0, 2),)))
+    plan = plan_identity(rooted, FieldShape(1, fields_norm(rooted, [field]), {}), -100)
+    assert norm.total_degree() <= plan.degree
+    assert sum(abs(c) for c in norm.coeffs()) <= 2**plan.norm_bits
+
+
 def test_more_fields_and_a_smaller_error_take_more_trials():
-    plans = [plan_identity(softmax_layer, n, 1, e) for n, e in ((1, -20), (1, -100), (2**20, -100))]
+    plans = [plan_identity(softmax_layer, FieldShape(n, 1, {}), e) for n, e in ((1, -20), (1, -100), (2**20, -100))]
     assert plans[0].trials < plans[1].trials <= plans[2].trials
     assert all(plan.error <= e for plan, e in zip(plans, (-20, -100, -100), strict=True))

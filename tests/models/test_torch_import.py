@@ -204,12 +204,27 @@ def writes_in_place(m, x):
     return y
 
 
+def without_gradients(m, x):
+    with torch.no_grad():
+        angle = torch.arange(4) * 0.5
+        y = x @ m.W * angle.cos()
+        e = (y - y.amax()).exp()
+    return y * x + e / e.sum()
+
+
 def gated(m, x):
     return F.silu(x @ m.W) * torch.sigmoid(x @ m.W) + torch.tanh(x @ m.W) + torch.sigmoid(-(x @ m.W))
 
 
 @pytest.mark.parametrize(
-    ("function", "shape"), [(shapes, (2, 4, 4)), (arithmetic, (4, 4)), (writes_in_place, (3, 4)), (gated, (2, 4))]
+    ("function", "shape"),
+    [
+        (shapes, (2, 4, 4)),
+        (arithmetic, (4, 4)),
+        (writes_in_place, (3, 4)),
+        (without_gradients, (3, 4)),
+        (gated, (2, 4)),
+    ],
 )
 def test_operators(function, shape):
     program = agree(Map(function, W=(4, 4)), shape)
@@ -296,6 +311,22 @@ def test_rank_of_multihead_attention():
     program = from_torch(attention, (x, x, x))
     assert program.parameter_count == 64
     assert formal_rank(program, 14) == 64 - 2 * (4 + 4)
+
+
+def test_symmetries_of_pytorch_modules_meet_their_ranks():
+    from ffrank.geometry.finder import find_symmetries
+
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = torch.zeros(1, 3, 4)
+    program = from_torch(attention, (x, x, x))
+    found = find_symmetries(program)
+    # beside GL_2 twice per head: biases of keys are not seen, and those of values go into the output's
+    assert formal_rank(program, 14) == found.upper == 80 - 2 * (4 + 4) - 4 - 4
+    layer = nn.TransformerEncoderLayer(2, 1, 2, activation=F.silu, norm_first=True, batch_first=True)
+    program = from_torch(layer, torch.zeros(1, 2, 2))
+    found = find_symmetries(program)
+    assert formal_rank(program, 30) == found.upper
+    assert found.error <= -100
 
 
 # ----------------------------------------------------------------------------------------------- errors
