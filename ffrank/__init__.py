@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from ffrank.certificate.matrix import certify_rank
     from ffrank.certificate.prover import certify
     from ffrank.certificate.verify import Verification, verify
+    from ffrank.geometry.canonical import canonical_form
+    from ffrank.geometry.fibers import fiber_proofs, fibers
     from ffrank.geometry.local_rank import rank_at
+    from ffrank.geometry.same import same_function
     from ffrank.geometry.singular import strata
+    from ffrank.geometry.transport import transport
     from ffrank.linalg import (
         col_rank_profile,
         det,
@@ -40,12 +44,15 @@ _HOMES = {
     "RankCertificate": "certificate.certificate",
     "Tensor": "program.trace",
     "Verification": "certificate.verify",
+    "canonical_form": "geometry.canonical",
     "certify": "certificate.prover",
     "certify_rank": "certificate.matrix",
     "col_rank_profile": "linalg",
     "concatenate": "program.trace",
     "det": "linalg",
     "exp": "program.trace",
+    "fiber_proofs": "geometry.fibers",
+    "fibers": "geometry.fibers",
     "inverse": "linalg",
     "matmul": "linalg",
     "nullspace": "linalg",
@@ -57,6 +64,7 @@ _HOMES = {
     "rank_profile": "linalg",
     "row_rank_profile": "linalg",
     "rref": "linalg",
+    "same_function": "geometry.same",
     "sigmoid": "program.trace",
     "softmax": "program.trace",
     "solve": "linalg",
@@ -64,6 +72,7 @@ _HOMES = {
     "stack": "program.trace",
     "strata": "geometry.singular",
     "tanh": "program.trace",
+    "transport": "geometry.transport",
     "verify": "certificate.verify",
 }
 
@@ -73,12 +82,15 @@ __all__ = [
     "RankCertificate",
     "Tensor",
     "Verification",
+    "canonical_form",
     "certify",
     "certify_rank",
     "col_rank_profile",
     "concatenate",
     "det",
     "exp",
+    "fiber_proofs",
+    "fibers",
     "inverse",
     "matmul",
     "nullspace",
@@ -90,6 +102,7 @@ __all__ = [
     "rank_profile",
     "row_rank_profile",
     "rref",
+    "same_function",
     "sigmoid",
     "softmax",
     "solve",
@@ -97,6 +110,7 @@ __all__ = [
     "stack",
     "strata",
     "tanh",
+    "transport",
     "verify",
 ]
 

@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 
 from ffrank import __version__
 from ffrank.cli.certify import certify, verify
-from ffrank.cli.explore import rank, singular
+from ffrank.cli.explore import fibers, rank, singular
 from ffrank.errors import FfrankError
 
 __all__ = ["main"]
@@ -23,7 +23,7 @@ app = App(
     help="Certified dimensions of neural function spaces, by exact linear algebra over finite fields.",
     version_flags=["--version"],
 )
-for command in (certify, verify, rank, singular):
+for command in (certify, verify, fibers, singular, rank):
     app.command(command)
 
 

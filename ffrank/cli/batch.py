@@ -6,12 +6,11 @@ import json as json_module
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ffrank.cli.certify import check_writable, parse_size
+from ffrank.cli.certify import parse_size
 from ffrank.cli.show import show_pairs
 from ffrank.errors import InputError
 

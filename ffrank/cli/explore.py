@@ -1,4 +1,4 @@
-"""``ffrank rank`` and ``ffrank singular``: exact answers about one matrix, and about one layer."""
+"""``ffrank rank``, ``ffrank fibers`` and ``ffrank singular``: exact answers about a matrix, a network, a layer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from ffrank.cli.architecture import Options, Spec, read_target
 from ffrank.cli.certify import check_writable
 from ffrank.cli.show import show_pairs, show_table
 from ffrank.errors import InputError
 
 if TYPE_CHECKING:
     from ffrank.certificate.certificate import RankCertificate
+    from ffrank.geometry.fibers import Fibers
 
-__all__ = ["rank", "singular"]
+__all__ = ["fibers", "rank", "singular"]
 
 _Switch = Parameter(negative="")
 
@@ -84,6 +86,64 @@ def _certified(A: Any, prime: int, threads: int | None, output: str) -> RankCert
     certificate = certify_rank(A, prime, threads=threads)
     certificate.save(output)
     return certificate
+
+
+def fibers(
+    spec: Spec,
+    /,
+    *,
+    prime: int = 2147483647,
+    seed: int = 0,
+    without: Annotated[list[str] | None, Parameter(negative="")] = None,
+    proof: Annotated[bool, _Switch] = False,
+    latex: Annotated[bool, _Switch] = False,
+    json: Annotated[bool, _Switch] = False,
+    options: Options | None = None,
+) -> int:
+    """Compare the generic fiber of a network with the orbits of its known symmetries.
+
+    Parameters
+    ----------
+    prime
+        Odd prime below 2^31.
+    seed
+        Chooses the point.
+    without
+        A rule to leave out, to see which directions it explains.
+    proof
+        Print the proofs of the rules for all sizes.
+    latex
+        Print them as LaTeX.
+    json
+        Print JSON.
+    """
+    from ffrank.geometry.fibers import fiber_proofs
+    from ffrank.geometry.fibers import fibers as compare
+
+    target = read_target(spec, options)
+    if proof or latex:
+        proofs = fiber_proofs(target)
+        sys.stdout.write("\n\n".join(p.latex() if latex else p.text() for p in proofs) + "\n")
+        return 0
+    found = compare(target, prime=prime, seed=seed, without=without or ())
+    if json:
+        sys.stdout.write(found.to_json())
+    else:
+        show_table(found.headings, found.rows())
+        show_pairs(_fiber_facts(found))
+        for number, direction in enumerate(found.unexplained, 1):
+            sys.stdout.write(f"\nunexplained direction {number}:\n{direction.text()}\n")
+    return 0
+
+
+def _fiber_facts(found: Fibers) -> list[tuple[str, str]]:
+    agree = "the generic fiber is, up to finitely many points, the orbit" if found.explained else "they differ"
+    return [
+        ("parameters", str(found.parameters)),
+        ("dimension", f"{found.dimension}, at {found.inputs} inputs"),
+        ("fiber", str(found.fiber)),
+        ("orbit", f"{found.orbit}: {agree}"),
+    ]
 
 
 def singular(

@@ -9,7 +9,8 @@ import pytest
 
 import ffrank
 import ffrank.batch
-from tests.batch.tools import certificates, ffrank as command, networks, results, write_lines
+from tests.batch.tools import certificates, networks, results, write_lines
+from tests.batch.tools import ffrank as command
 
 distributed = pytest.importorskip("distributed")
 
