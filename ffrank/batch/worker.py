@@ -69,7 +69,7 @@ def make(request: dict[str, Any], memory: int) -> dict[str, Any]:
 def _fields(content: Any) -> dict[str, Any]:
     """What a line of results says of a certificate."""
     dimension, expected, upper = content["dimension"], content["expected"], content["upper_bound"]
-    why: dict[str, Any] = {"inputs": content["lower_bound"]["inputs"], "kind": upper["kind"]}
+    why: dict[str, Any] = {"prime": content["prime"], "inputs": content["lower_bound"]["inputs"], "kind": upper["kind"]}
     theorem = upper.get("theorem", upper)
     if upper["kind"] == "monte-carlo":
         why |= {"trials": len(upper["trials"]), "error": upper["error"], "theorem": theorem["kind"]}

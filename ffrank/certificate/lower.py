@@ -18,7 +18,7 @@ from ffrank.program.evaluate import Evaluator
 from ffrank.program.points import draw_points, draw_theta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JacobianRank", "jacobian_at", "jacobian_rank"]
 
+_CHUNK = 2**27  # bytes of rows that are recomputed at a time
 _PATIENCE = 60  # stop when a generic new input would have added nothing with probability 2^-_PATIENCE by chance
 
 
@@ -71,7 +72,7 @@ def jacobian_at(program: Program, p: int, seed: int, counters: range, out: Resid
 
 
 def _jacobian(
-    program: Program, p: int, seed: int, counters: range, out: Residues | None = None, relations: Relations = ()
+    program: Program, p: int, seed: int, counters: Sequence[int], out: Residues | None = None, relations: Relations = ()
 ) -> tuple[Residues, NDArray[np.int64]]:
     """The Jacobian and how often each source was redrawn at each input."""
     theta = draw_theta(program, p, seed)
@@ -107,36 +108,51 @@ def jacobian_rank(
     relations : sequence
         Between exponents; all formal values respect them.
     """
-    m, patience = program.output_count, power_count(p, _PATIENCE)
-    kept = np.empty((0, program.parameter_count), np.int64)
-    numbers = np.empty(0, np.int64)  # of the kept rows
+    m, P, patience = program.output_count, program.parameter_count, power_count(p, _PATIENCE)
+    numbers = np.empty(0, np.int64)  # of the pivot rows so far
     redraws = np.empty((0, 0), np.int64)
     scanned, batch = 0, first_batch or max(1, -(-bound // m))
     while True:
         if report is not None:
             report(f"rank of the Jacobian, inputs {scanned + 1} to {scanned + batch}")
-        shape = (len(kept) + batch * m, program.parameter_count)
-        stacked = np.empty(shape, np.int64) if allocate is None else allocate(*shape)
-        stacked[: len(kept)] = kept
-        _, again = _jacobian(program, p, seed, range(scanned + 1, scanned + batch + 1), stacked[len(kept) :], relations)
+        stacked = (
+            allocate(len(numbers) + batch * m, P)
+            if allocate is not None
+            else np.empty((len(numbers) + batch * m, P), np.int64)
+        )
+        fresh = range(scanned + 1, scanned + batch + 1)
+        _, again = _jacobian(program, p, seed, fresh, stacked[len(numbers) :], relations)
+        _rows(program, p, seed, numbers, stacked[: len(numbers)], relations)
         redraws = np.concatenate([redraws, again]) if scanned else again
-        fresh = np.arange(scanned * m, (scanned + batch) * m)
-        numbers, scanned = np.concatenate([numbers, fresh]), scanned + batch
-        found = linalg.ple(stacked, p, threads=threads)
+        numbers = np.concatenate([numbers, np.arange(scanned * m, (scanned + batch) * m)])
+        scanned += batch
+        found = linalg.ple(stacked, p, threads=threads, overwrite=True)
         numbers = numbers[found.rows]
         stop = _stop(numbers // m + 1, scanned, bound, patience)
-        if stop is not None and (not len(numbers) or numbers[-1] < stop * m):
-            inputs = int(numbers[-1]) // m + 1 if len(numbers) else 0
-            return JacobianRank(inputs, numbers, found.cols, found.solve_minor, redraws[:inputs])
-        kept = stacked[found.rows]
-        if stop is not None:  # a later input of the batch, beyond the rule's stop, has added rows: leave them out
-            inside = numbers < stop * m
-            rows = numbers[inside]
-            found = linalg.ple(kept[inside], p, threads=threads)
-            inputs = int(rows[-1]) // m + 1 if len(rows) else 0
-            return JacobianRank(inputs, rows, found.cols, found.solve_minor, redraws[:inputs])
+        if stop is not None:
+            inside = numbers[numbers < stop * m]
+            if len(inside) < len(numbers):  # inputs of the batch beyond the rule's stop have added rows: leave them out
+                stacked = np.empty((len(inside), P), np.int64)
+                found = linalg.ple(
+                    _rows(program, p, seed, inside, stacked, relations), p, threads=threads, overwrite=True
+                )
+            inputs = int(inside[-1]) // m + 1 if len(inside) else 0
+            return JacobianRank(inputs, inside, found.cols, found.solve_minor, redraws[:inputs])
         last = max(1, int(np.sum(numbers >= (scanned - 1) * m)))
         batch = min(-(-(bound - len(numbers)) // last), max(4, scanned)) + patience
+
+
+def _rows(program: Program, p: int, seed: int, numbers: Residues, out: Residues, relations: Relations) -> Residues:
+    """These rows of the Jacobian, computed once more: cheaper than keeping a copy beside the elimination."""
+    m = program.output_count
+    size = max(1, _CHUNK // (8 * m * program.parameter_count))
+    inputs = np.unique(numbers // m)
+    for start in range(0, len(inputs), size):
+        chunk = inputs[start : start + size]
+        rows, _ = _jacobian(program, p, seed, [int(i) + 1 for i in chunk], None, relations)
+        here = np.flatnonzero(np.isin(numbers // m, chunk))
+        out[here] = rows[np.searchsorted(chunk, numbers[here] // m) * m + numbers[here] % m]
+    return out
 
 
 def _stop(inputs: NDArray[np.int64], scanned: int, bound: int, patience: int) -> int | None:

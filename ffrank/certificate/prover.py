@@ -31,8 +31,8 @@ __all__ = ["DEFAULT_MEMORY", "certify", "parse_error"]
 
 SCHEMA = "ffrank-certificate/1"
 DEFAULT_MEMORY = 4 * 2**30
-# An array of the elimination, its floating-point copy and the work space of both.
-_BYTES_PER_ENTRY = 24
+# The elimination works in the array that the Jacobian was written to, with some scratch beside it.
+_BYTES_PER_ENTRY = 10
 
 
 @dataclass(frozen=True)

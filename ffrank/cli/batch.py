@@ -6,11 +6,12 @@ import json as json_module
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ffrank.cli.certify import parse_size
+from ffrank.cli.certify import check_writable, parse_size
 from ffrank.cli.show import show_pairs
 from ffrank.errors import InputError
 
@@ -104,6 +105,55 @@ def batch(
             chosen = mpi_executor(workers) if dask is None else dask_executor(dask, workers)
             executor, slots = stack.enter_context(chosen)
         return _run(listed, folder, executor, slots, size, timeout, retry=retry, json=json)
+
+
+def report(
+    folder: str,
+    /,
+    *,
+    output: Annotated[str | None, Parameter(name=["--output", "-o"])] = None,
+    csv: Annotated[bool, _Switch] = False,
+    latex: Annotated[bool, _Switch] = False,
+    markdown: Annotated[bool, _Switch] = False,
+) -> int:
+    """Draw a batch's results: one HTML page, or a table.
+
+    Parameters
+    ----------
+    folder
+        The folder of a batch.
+    output
+        The file to write; FOLDER/report.html if absent. Tables then go to standard output.
+    csv
+        A CSV file instead of the page.
+    latex
+        A LaTeX longtable instead of the page.
+    markdown
+        A Markdown table instead of the page.
+    """
+    from ffrank.report.page import page
+    from ffrank.report.rows import read_rows
+    from ffrank.report.tables import to_csv, to_latex, to_markdown
+
+    tables = [make for asked, make in ((csv, to_csv), (latex, to_latex), (markdown, to_markdown)) if asked]
+    if len(tables) > 1:
+        raise InputError("--csv, --latex and --markdown: expected at most one of them")
+    path = None if output is None else Path(output)
+    if path is None and not tables:
+        path = Path(folder) / "report.html"
+    if path is not None:
+        check_writable(path)
+    rows = read_rows(folder)
+    text = tables[0](rows) if tables else page(rows, folder, path or Path())
+    if path is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise InputError(f"{path}: cannot be written: {e.strerror}") from None
+    sys.stdout.write(f"{path}: {len(rows):,} results\n")
+    return 0
 
 
 def _run(

@@ -221,8 +221,7 @@ def ansatz_blocks(program: Program, ansatz: Ansatz) -> list[Block]:
                     pattern[-1, -1] = -1  # the last number, so the others keep theirs
                 add(target, axis, source, pattern)
         n = prod(places.shapes[target])
-        if ansatz == "full" or len(places.shapes[target]) == 1:
-            add(target, None, _ONE, np.arange(n)[:, None])
+        add(target, None, _ONE, np.arange(n)[:, None])
         if ansatz != "full" and len(places.shapes[target]) == 1:
             for source in names:
                 for pattern in _columns_added(n, places.shapes[source]):

@@ -129,8 +129,8 @@ def find_symmetries(
     ----------
     ansatz : {"auto", "tensors", "coupled", "full"}
         ``tensors``: each parameter tensor moves by matrices that act on its axes, all tensors jointly:
-        dW = L·W + W·R for a matrix, db = L·b + s + Σ W·u for a vector, with all matrices W that have as many rows (or
-        columns). Where the map has square roots, also dW = u·(1/v)ᵀ and db = u·Σ(w/v), for vectors v and the w that
+        dW = L·W + W·R + S for a matrix, db = L·b + s + Σ W·u for a vector, with all matrices W that have as many rows
+        (or columns). Where the map has square roots, also dW = u·(1/v)ᵀ and db = u·Σ(w/v), for vectors v and the w that
         come right behind them: a W behind a LayerNorm with gain v and shift w does not see them. ``coupled``: also by
         such matrices times other tensors, where shapes allow it. ``full``: dθ = M·θ + s with any P×P matrix M.
         ``auto``: full up to P = 24, else tensors.

@@ -122,7 +122,8 @@ def check_identities(
 
     Notes
     -----
-    The bound counts a field that was found without looking at these points, as SHAKE-256 streams of its own name are.
+    The bound is for fields that were found without regard to these points. The points come from SHAKE-256 streams that
+    contain a digest of the fields, so searching with the same seed does not see them.
     """
     plan = plan_identity(program, shape, error)
     name = digest([program.digest, name])
@@ -208,7 +209,7 @@ def plan_identity(program: Program, shape: FieldShape, error: int) -> IdentityPl
         return IdentityPlan(_UNPROVEN_TRIALS, None, None, None)
     tangent, atoms = _tangent_bound(program, shape)
     degree, norm_bits = (0, 0) if tangent is None else (tangent.degree << k, tangent.norm << k)
-    room = {source: _ROOM << size for source, size in sizes.items()} if k else None
+    room = _room(sizes) if k else None
     if room is not None:
         miss = _chance(_ATTEMPTS * prod(room.values()) * degree, norm_bits)
     else:
@@ -228,6 +229,16 @@ def plan_identity(program: Program, shape: FieldShape, error: int) -> IdentityPl
         f"{_MOST_TRIALS} trials do not reach an error of 2^{error} for an identity of degree up to {degree}; "
         "the program divides too often"
     )
+
+
+def _room(sizes: dict[int, int]) -> dict[int, int]:
+    """How many values of each source a trial may try.
+
+    Draws of exponentials turn to another input after 256 in vain, so long searches need room for inputs too.
+    """
+    room = {source: _ROOM << size for source, size in sizes.items()}
+    turns = sum(n // 256 for source, n in room.items() if source)
+    return room | {0: room.get(0, 1) * (1 + turns)}
 
 
 def _root_sizes(program: Program) -> dict[int, int]:

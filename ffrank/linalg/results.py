@@ -12,15 +12,20 @@ from ffrank.errors import ShapeError
 from ffrank.linalg.adapters import Matrix, read_like
 from ffrank.linalg.blocks import Block, empty_block
 from ffrank.linalg.choose import field_for
+from ffrank.linalg.products import subtract_product
 from ffrank.linalg.threads import Team
 from ffrank.linalg.triangles import solve_left, solve_right
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from ffrank.linalg.fields import Field
 
 __all__ = ["PLE", "RankProfile", "Solution"]
+
+_PANEL = 1024
 
 
 @dataclass(frozen=True)
@@ -118,10 +123,12 @@ class PLE:
         """The r×r block that holds the unit lower triangle of L."""
         return self._work.part(0, self.rank, 0, self.rank)
 
-    @cached_property
-    def _upper(self) -> Block:
-        """The r×r upper triangle E[:, cols]."""
-        return Block.of(np.ascontiguousarray(self._work.a[: self.rank, self.cols]))
+    def _panels(self, *, backwards: bool = False) -> Iterator[tuple[int, int, Block]]:
+        """The upper triangle E[:, cols] in panels of columns a..b, rows 0..b: a copy of all would double the memory."""
+        starts = range(0, self.rank, _PANEL)
+        for a in reversed(starts) if backwards else starts:
+            b = min(a + _PANEL, self.rank)
+            yield a, b, Block.of(np.ascontiguousarray(self._work.a[:b, self.cols[a:b]]))
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -155,7 +162,9 @@ class PLE:
         with Team(self._threads, float(r) ** 2 * k) as team:
             field.load(right[self._order], X, team)
             solve_left(field, team, self._lower, X, unit=True, upper=False)
-            solve_left(field, team, self._upper, X, unit=False, upper=True)
+            for a, b, U in self._panels(backwards=True):
+                solve_left(field, team, U.part(a, b, 0, b - a), X.part(a, b, 0, k), unit=False, upper=True)
+                subtract_product(field, team, X.part(0, a, 0, k), U.part(0, a, 0, b - a), X.part(a, b, 0, k))
         out = field.store(X)
         return out if columns else out[:, 0]
 
@@ -167,7 +176,9 @@ class PLE:
         X = empty_block(k, r, field.dtype)
         with Team(self._threads, float(r) ** 2 * k) as team:
             field.load(right, X, team, transposed=True)
-            solve_right(field, team, self._upper, X, unit=False, upper=True)
+            for a, b, U in self._panels():
+                subtract_product(field, team, X.part(0, k, a, b), X.part(0, k, 0, a), U.part(0, a, 0, b - a))
+                solve_right(field, team, U.part(a, b, 0, b - a), X.part(0, k, a, b), unit=False, upper=True)
             solve_right(field, team, self._lower, X, unit=True, upper=False)
         out = np.empty((r, k), np.int64)
         out[self._order] = field.store(X).T

@@ -58,8 +58,9 @@ def _rref(M: Matrix, threads: int | None) -> tuple[NDArray[np.int64], NDArray[np
     W = F._work.part(0, r, 0, n)
     for k, j in enumerate(F.cols):
         W.a[k, :j] = 0  # where L was kept
+    upper = Block.of(np.ascontiguousarray(W.a[:, F.cols]))  # a copy: W is overwritten
     with Team(threads, work) as team:
-        solve_left(field, team, F._upper, W, unit=False, upper=True)
+        solve_left(field, team, upper, W, unit=False, upper=True)
     R = field.store(W)
     R[:, F.cols] = np.eye(r, dtype=np.int64)
     return R, F.cols

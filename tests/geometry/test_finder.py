@@ -125,6 +125,17 @@ def test_a_bias_that_the_next_bias_undoes():
     assert any(t.source == "" for g in found.generators for t in g)
 
 
+def test_constant_fields_of_a_matrix():
+    """Where means are removed, dW = 1·uᵀ is not seen; L·W gives only two of these four directions."""
+
+    @ffrank.parametrization(parameters={"W": (2, 4)}, inputs={"x": (4,)})
+    def centred(W, x):
+        y = W @ (x * x + x)
+        return 2 * y - y.sum()
+
+    assert find_symmetries(centred, ansatz="tensors").upper == 4
+
+
 def test_nothing_without_symmetry():
     @ffrank.parametrization(parameters={"W": (2, 2), "v": (2,)}, inputs={"x": (2,)})
     def rigid(W, v, x):
