@@ -88,10 +88,11 @@ def _exponents(program: Program, p: int, seed: int) -> tuple[dict[str, Any], Rel
         relations = _relations(table, sides, found.cols.tolist(), p)
     claim = {"claim": "exponents", "program": program.digest, "prime": p, "seed": seed, "inputs": 0}
     kept = [redraws[row] for row in found.rows]
+    kept = kept if any(kept) else []
     content = {
         "count": table.shape[1],
-        **rank_witness(claim, found.rows, found.cols, found.solve_minor),
-        "redraws": kept if any(kept) else [],
+        **rank_witness(claim, found.rows, found.cols, found.solve_minor, kept),
+        "redraws": kept,
     }
     if relations:
         content["relations"] = [[j, [list(term) for term in combination]] for j, combination in relations]

@@ -113,10 +113,11 @@ def certify(
         relations=checked.relations,
     )
     claim = {"claim": "lower", "program": program.digest, "prime": p, "seed": seed, "inputs": found.inputs}
+    redraws = listed_redraws(found.redraws)
     lower = {
         "inputs": found.inputs,
-        "redraws": listed_redraws(found.redraws),
-        **rank_witness(claim, found.rows, found.columns, found.solve),
+        "redraws": redraws,
+        **rank_witness(claim, found.rows, found.columns, found.solve, redraws),
     }
     notes: tuple[str, ...] = ()
     if found.rank < upper["value"] and exponent is not None and not checked.relations:

@@ -30,7 +30,11 @@ def power_count(p: int, exponent: int) -> int:
 
 
 def rank_witness(
-    claim: dict[str, Any], rows: Residues, columns: Residues, solve: Callable[[Residues], Residues]
+    claim: dict[str, Any],
+    rows: Residues,
+    columns: Residues,
+    solve: Callable[[Residues], Residues],
+    redraws: list[Any] | None = None,
 ) -> dict[str, Any]:
     """Rows, columns and witness of a claim, as a certificate holds them.
 
@@ -42,10 +46,12 @@ def rank_witness(
         Strictly increasing pivots.
     solve : callable
         Solves the pivot minor for a right-hand side of shape (r, k).
+    redraws : list, optional
+        What else chooses the points; part of the claim if not empty.
     """
     p, r = claim["prime"], len(rows)
     pivots = {"rows": [int(i) for i in rows], "columns": [int(j) for j in columns]}
-    name = digest(claim | pivots)
+    name = digest(claim | pivots | ({"redraws": redraws} if redraws else {}))
     count = power_count(p, SECURITY)
     challenges = [residues(f"ffrank challenge 1\n{name}\n{j}", p, r) for j in range(count)]
     if not r:

@@ -22,6 +22,7 @@
   const MATCHES = {
     agrees: (row) => row.defect === 0,
     differs,
+    outside: (row) => differs(row) && row.extra.holds !== true,
     refuted: (row) => differs(row) && row.extra.holds === true,
     none: (row) => row.expected === null && row.status !== "failed",
   };
@@ -35,7 +36,7 @@
       if (n || status === "exact") tiles.push([count(n), status]);
     }
     tiles.push([count(having(MATCHES.agrees)), "agree with the expected value"]);
-    tiles.push([count(having(differs)), "differ from it"]);
+    tiles.push([count(having(MATCHES.outside)), "differ where a hypothesis of the formula fails"]);
     tiles.push([count(having(MATCHES.refuted)), "differ though its hypotheses hold"]);
     tiles.push([seconds < 600 ? `${seconds.toFixed(0)} s` : `${(seconds / 3600).toFixed(1)} h`, "of one core"]);
     element("summary").append(...tiles.map(([n, word]) => make("div", {}, make("b", {}, n), make("span", {}, word))));
@@ -212,6 +213,12 @@
 
   const put = (id, drawn) => document.querySelector(`#${id} .plot`).replaceChildren(drawn || make("p", {}, "Nothing to draw: no row has these values."));
 
+  const legend = (svg, words) =>
+    words.forEach(([kind, word], i) => {
+      svg.append(make("circle", { class: `${kind} mark`, cx: LEFT + 14, cy: 20 + 18 * i, r: 5 }));
+      svg.append(make("text", { class: "label", x: LEFT + 24, y: 24 + 18 * i }, word));
+    });
+
   const grouped = (found, key) => {
     const groups = new Map();
     for (const row of found) {
@@ -248,29 +255,28 @@
         svg.append(make("circle", { class: `${kind} mark`, cx: x(v), cy: y(average), r: 3 }, make("title", {}, said)));
       }
     }
-    svg.append(make("circle", { class: "one mark", cx: LEFT + 14, cy: 20, r: 5 }), make("text", { class: "label", x: LEFT + 24, y: 24 }, "dimension: mean and range"));
-    svg.append(make("circle", { class: "two mark", cx: LEFT + 14, cy: 38, r: 5 }), make("text", { class: "label", x: LEFT + 24, y: 42 }, "parameters: mean and range"));
+    legend(svg, [["one", "dimension: mean and range"], ["two", "parameters: mean and range"]]);
     put("growth", svg);
   };
 
   const drawVersus = (found) => {
     const usable = found.filter((row) => row.expected !== null && row.value !== null);
     if (!usable.length) return put("versus", null);
-    const top = Math.max(...extent(usable.map((row) => row.expected)), ...extent(usable.map((row) => row.value)));
-    const { svg, x, y } = frame([0, top], [top], "expected dimension", "certified dimension");
+    const [least, most] = extent(usable.map((row) => row.expected));
+    const top = Math.max(most, extent(usable.map((row) => row.value))[1]);
+    const { svg, x, y } = frame([Math.min(0, least), top], [top], "expected dimension", "certified dimension");
     svg.append(make("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(top), y2: y(top) }));
     const cellOf = (v) => Math.round((v / (top || 1)) * 110);
-    const groups = grouped(usable, (row) => `${cellOf(row.expected)} ${cellOf(row.value)} ${row.defect === 0}`);
+    const kindOf = (row) => (row.defect === 0 ? "one" : MATCHES.refuted(row) ? "off" : "two");
+    const groups = grouped(usable, (row) => `${cellOf(row.expected)} ${cellOf(row.value)} ${kindOf(row)}`);
     const largest = Math.max(...[...groups.values()].map((list) => list.length));
     for (const list of [...groups.values()].sort((a, b) => b.length - a.length)) {
       const row = list[0];
       const said = `expected ${row.expected}, certified ${row.value}: ${count(list.length)} rows, such as ${row.architecture}`;
       const r = 2.5 + 4 * Math.sqrt(list.length / largest);
-      const kind = row.defect === 0 ? "one" : "off";
-      svg.append(make("circle", { class: `${kind} mark`, cx: x(row.expected), cy: y(row.value), r, opacity: 0.75 }, make("title", {}, said)));
+      svg.append(make("circle", { class: `${kindOf(row)} mark`, cx: x(row.expected), cy: y(row.value), r, opacity: 0.75 }, make("title", {}, said)));
     }
-    svg.append(make("circle", { class: "one mark", cx: LEFT + 14, cy: 20, r: 5 }), make("text", { class: "label", x: LEFT + 24, y: 24 }, "agrees"));
-    svg.append(make("circle", { class: "off mark", cx: LEFT + 14, cy: 38, r: 5 }), make("text", { class: "label", x: LEFT + 24, y: 42 }, "differs; above the line: larger than expected"));
+    legend(svg, [["one", "agrees"], ["two", "differs; a hypothesis of the formula fails"], ["off", "differs though its hypotheses hold"]]);
     put("versus", svg);
   };
 

@@ -80,7 +80,8 @@ def describe(architecture: Mapping[str, Any]) -> str:
     spec = dict(architecture)
     parts = [f"{spec.pop('kind')} {_listed(spec.pop('widths'))}"]
     if "attention_dims" in spec:
-        parts[0] += f"; a {_listed(spec.pop('attention_dims'))}; {spec.pop('tokens')} tokens"
+        tokens = spec.pop("tokens")
+        parts[0] += f"; a {_listed(spec.pop('attention_dims'))}; {tokens} token{'' if tokens == 1 else 's'}"
         if spec["mlp_width"] is None:
             del spec["activation"]
     for key, value in spec.items():
