@@ -6,8 +6,8 @@ import ffrank
 
 DATA = Path(__file__).parent.parent / "data"
 SHOWN = [
-    "one-layer", "deep-bottleneck", "rank-one-tokens", "growing-width", "deep-6-layers", "heads-that-mix", "low-rank-values",
-    "skip-connections", "softmax-one-layer", *(f"softmax-deep-width-{d}" for d in range(3, 11)), "softmax-three-layers",
+    "one-layer", "deep-bottleneck", "rank-one-tokens", "growing-width", "deep-6-layers", "heads-that-mix",
+    "low-rank-values",    "skip-connections", "softmax-one-layer", *(f"softmax-deep-width-{d}" for d in range(3, 11)), "softmax-three-layers",
     "normalized-scores", "layer-norm-block", "transformer-prenorm", "tanh-network", "polynomial-network-deep",
 ]  # fmt: skip
 

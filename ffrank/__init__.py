@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ffrank.certificate.verify import Verification, verify
     from ffrank.geometry.canonical import canonical_form
     from ffrank.geometry.fibers import fiber_proofs, fibers
+    from ffrank.geometry.finder import FoundSymmetries, find_symmetries
     from ffrank.geometry.local_rank import rank_at
     from ffrank.geometry.same import same_function
     from ffrank.geometry.singular import strata
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
         rref,
         solve,
     )
+    from ffrank.models.torch_import import from_torch
     from ffrank.program.ir import Program
     from ffrank.program.trace import Tensor, concatenate, exp, parametrization, sigmoid, softmax, sqrt, stack, tanh
 
 _HOMES = {
     "Certificate": "certificate.certificate",
+    "FoundSymmetries": "geometry.finder",
     "Program": "program.ir",
     "RankCertificate": "certificate.certificate",
     "Tensor": "program.trace",
@@ -53,6 +56,8 @@ _HOMES = {
     "exp": "program.trace",
     "fiber_proofs": "geometry.fibers",
     "fibers": "geometry.fibers",
+    "find_symmetries": "geometry.finder",
+    "from_torch": "models.torch_import",
     "inverse": "linalg",
     "matmul": "linalg",
     "nullspace": "linalg",
@@ -78,6 +83,7 @@ _HOMES = {
 
 __all__ = [
     "Certificate",
+    "FoundSymmetries",
     "Program",
     "RankCertificate",
     "Tensor",
@@ -91,6 +97,8 @@ __all__ = [
     "exp",
     "fiber_proofs",
     "fibers",
+    "find_symmetries",
+    "from_torch",
     "inverse",
     "matmul",
     "nullspace",

@@ -128,7 +128,9 @@ def test_imports_are_light():
     code = "import sys, ffrank; print(sorted({'numba', 'sympy', 'numpy', 'pydantic', 'galois'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    code = "import sys, ffrank.cli as c; c._run(['verify', 'x']); print(sorted({'numpy', 'pydantic'} & set(sys.modules)))"
+    code = (
+        "import sys, ffrank.cli as c; c._run(['verify', 'x']); print(sorted({'numpy', 'pydantic'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -100,4 +100,17 @@ def _imported(path: str) -> Any:
         raise InputError(f"{path}: cannot be imported: {type(e).__name__}: {e}") from None
     finally:
         sys.path.pop(0)
+    return _from_torch(path, found) if "torch" in sys.modules else found
+
+
+def _from_torch(path: str, found: Any) -> Any:
+    """A pair (module, example inputs) of PyTorch as a program; anything else as it is."""
+    from torch.nn import Module
+
+    if isinstance(found, Module):
+        raise InputError(f"{path}: expected a pair (module, example_inputs) for a PyTorch module, got the module alone")
+    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Module):
+        from ffrank.models.torch_import import from_torch
+
+        return from_torch(*found)
     return found

@@ -130,7 +130,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A parameter where a :class:`Transfer` through ``key`` exists, else 0: so both parts of a generator vanish together."""
+    """A parameter where a :class:`Transfer` through ``key`` exists, else 0: a generator vanishes as a whole."""
 
     name: str
     key: str

@@ -230,7 +230,7 @@ def _multi_head(architecture: Architecture) -> dict[str, Any] | None:
 
 
 def _softmax(architecture: Architecture) -> dict[str, Any] | None:
-    """Softmax loses the rescalings: ``2α_1 d − α_1² + δ(d + d') − δ² + Σ_{i>1} (2α_i δ − α_i²)``, l = 1 ``2αd − α² + dd'``.
+    """No rescalings: ``2α_1 d − α_1² + δ(d + d') − δ² + Σ_{i>1} (2α_i δ − α_i²)``, for l = 1 ``2αd − α² + dd'``.
 
     Source: conjectured by Henry, Marchetti, Kohn (ICLR 2025), a proof is claimed by Konda (2026). For several heads
     or factored values in one layer ``H·(2αd − α² + v)``, v as in the lightning case, is a parameter count and so an

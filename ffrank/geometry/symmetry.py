@@ -235,7 +235,7 @@ def _hidden_families(
     outgoing: list[tuple[str, int]],
     reach: Reach | None,
 ) -> list[Family]:
-    """Changes of basis of an n-dimensional hidden space, where no skip fixes it, and directions that nothing reaches."""
+    """Changes of basis of an n-dimensional hidden space that no skip fixes, and directions that nothing reaches."""
     targets, consumers = [w for w, _ in incoming], [w for w, _ in outgoing]
     if spec.norm == "none":
         found = [_basis_family(f"{place}-basis", i, None, n, targets, consumers)]

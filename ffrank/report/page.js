@@ -59,7 +59,7 @@
 
   const COLUMNS = [
     ["architecture", "architecture", "word"],
-    ["parameters", "parameters", ""],
+    ["parameters", "parameters", "seldom"],
     ["dimension", "dimension", ""],
     ["expected", "expected", ""],
     ["defect", "defect", ""],
@@ -183,7 +183,14 @@
 
   // ---------------------------------------------------------------- plots
 
-  const W = 540, H = 300, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 42;
+  const H = 300, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 42;
+  let W = 540; // as wide as there is room, so that letters keep their size on a phone
+  const measure = () => {
+    const room = document.querySelector("#growth .plot").clientWidth;
+    const before = W;
+    W = Math.max(280, Math.min(620, room || W));
+    return W !== before;
+  };
 
   const ticks = (low, high, wanted) => {
     const rough = (high - low || 1) / wanted;
@@ -206,7 +213,7 @@
       svg.append(make("line", { class: "axis", x1: LEFT, x2: W - RIGHT, y1: y(v), y2: y(v) }));
       svg.append(make("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, count(v)));
     }
-    for (const v of ticks(x0, x1, 8)) svg.append(make("text", { x: x(v), y: H - BOTTOM + 18, "text-anchor": "middle" }, count(v)));
+    for (const v of ticks(x0, x1, W / 65)) svg.append(make("text", { x: x(v), y: H - BOTTOM + 18, "text-anchor": "middle" }, count(v)));
     svg.append(make("text", { class: "label", x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, xWord));
     return { svg, x, y };
   };
@@ -292,7 +299,7 @@
     const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `mean defect over ${data.axes[across]} and ${data.axes[upwards]}` });
     const [w, h] = [(W - LEFT - RIGHT) / xs.length, (H - TOP - BOTTOM) / ys.length];
     xs.forEach((v, i) => {
-      svg.append(make("text", { x: LEFT + (i + 0.5) * w, y: H - BOTTOM + 18, "text-anchor": "middle" }, i % Math.ceil(xs.length / 14) ? "" : count(v)));
+      svg.append(make("text", { x: LEFT + (i + 0.5) * w, y: H - BOTTOM + 18, "text-anchor": "middle" }, i % Math.ceil((xs.length * 38) / W) ? "" : count(v)));
       ys.forEach((u, j) => {
         const list = groups.get(`${v} ${u}`);
         if (!list) return;
@@ -324,14 +331,16 @@
     put("counts", svg);
   };
 
+  const drawAll = () => [drawGrowth, drawVersus, drawHeat, drawCounts].forEach((draw) => draw(state.rows));
   const PLOTS = { axis: drawGrowth, "heat-x": drawHeat, "heat-y": drawHeat };
 
   const refresh = () => {
     state.rows = filtered();
     state.start = 0;
+    measure();
     element("shown").textContent = `${count(state.rows.length)} of ${count(rows.length)} rows`;
     refreshTable();
-    for (const draw of [drawGrowth, drawVersus, drawHeat, drawCounts]) draw(state.rows);
+    drawAll();
   };
 
   // ---------------------------------------------------------------- start
@@ -357,6 +366,7 @@
   for (const id of ["family", "status", "match"]) element(id).addEventListener("change", refresh);
   element("filters").addEventListener("submit", (event) => event.preventDefault());
   element("filters").addEventListener("reset", () => setTimeout(refresh));
+  window.addEventListener("resize", () => measure() && drawAll());
   const turn = (by) => {
     state.start += by;
     refreshTable();
