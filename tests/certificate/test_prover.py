@@ -12,23 +12,18 @@ from ffrank.certificate.lower import _stop, jacobian_rank
 from ffrank.certificate.prover import parse_error
 from ffrank.certificate.upper import plan_trials
 from ffrank.certificate.witness import power_count
-from ffrank.errors import InputError, ModulusError, ResourceError
+from ffrank.errors import InputError, ModulusError, ProgramError, ResourceError
 from ffrank.models import build_program
 from ffrank.models.spec import parse_spec
 from tests.certificate import naive_prover
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 CHECKER = Path(ffrank.__file__).parent / "certificate" / "checker.py"
-UNSUPPORTED = {"softmax", "normalized", "tanh", "sigmoid", "silu"}
 
 
 def reference(most_parameters=10**9):
     found = [c for f in ("cases.json", "polynomial_networks.json") for c in json.loads((REFERENCE / f).read_text())]
-    for case in found:
-        spec = case["spec"]
-        exotic = {spec.get("score"), spec.get("norm")} | {str(spec.get("activation"))}
-        if case["parameters"] <= most_parameters and not exotic & {*UNSUPPORTED, "rms", "layer"}:
-            yield case
+    return [c for c in found if c["parameters"] <= most_parameters]
 
 
 def checked_alone(path, *options):
@@ -47,7 +42,7 @@ def check_case(case, tmp_path):
     return certificate
 
 
-@pytest.mark.parametrize("case", list(reference(700)), ids=lambda c: json.dumps(c["spec"]))
+@pytest.mark.parametrize("case", reference(700), ids=lambda c: json.dumps(c["spec"]))
 def test_reference_dimensions(case, tmp_path):
     check_case(case, tmp_path)
 
@@ -85,7 +80,13 @@ def test_rows_as_many_as_parameters_are_not_enough():
     assert ffrank.certify(spec).value == 34
 
 
+GAP = {"kind": "mlp", "widths": [3, 4, 2, 1, 1], "activation": "square"}  # theorems say 12, the truth is 11
+
 TWINS = [
+    GAP,
+    {"kind": "attention", "widths": [2, 2], "attention_dims": [1], "tokens": 2, "score": "softmax", "heads": 2},
+    {"kind": "attention", "widths": [1, 2], "attention_dims": [2], "tokens": 2, "score": "softmax"},
+    {"kind": "attention", "widths": [3, 3], "attention_dims": [1], "tokens": 1, "norm": "rms", "mlp_width": 1},
     {"kind": "attention", "widths": [2, 1], "attention_dims": [1], "tokens": 2},
     {"kind": "attention", "widths": [3, 3, 3], "attention_dims": [1, 3], "tokens": 2},
     {"kind": "attention", "widths": [2, 4, 3], "attention_dims": [2, 2], "tokens": 2},
@@ -100,6 +101,8 @@ TWINS = [
 @pytest.mark.parametrize("spec", TWINS, ids=str)
 @pytest.mark.parametrize(("prime", "seed"), [(2**31 - 1, 0), (65537, 7), (3, 1)])
 def test_certificates_equal_those_of_the_slow_twin(spec, prime, seed):
+    if prime == 3 and spec.get("score", spec.get("norm")) in ("softmax", "rms"):
+        return  # no independent exponents or roots in so small a field
     made = dict(ffrank.certify(spec, prime=prime, seed=seed).content)
     twin = naive_prover.certify(parse_spec(spec).architecture(), prime=prime, seed=seed)
     versions = {"versions": made["versions"]}
@@ -115,7 +118,10 @@ def test_threads_do_not_change_a_byte(spec):
 @pytest.mark.parametrize("prime", [3, 5, 7, 11, 257])
 def test_tiny_primes_never_give_a_wrong_claim(prime, tmp_path):
     for case in reference(60):
-        certificate = ffrank.certify(case["spec"], prime=prime)
+        try:
+            certificate = ffrank.certify(case["spec"], prime=prime)
+        except ProgramError:  # too few residues for roots, or for the independence of exponents
+            continue
         assert certificate.lower <= case["dimension"] <= certificate.upper
         certificate.save(tmp_path / "c.json")
         assert checked_alone(tmp_path / "c.json")[0] == 0
@@ -156,14 +162,12 @@ def test_a_degree_that_defeats_the_trials_leaves_both_bounds():
     spec = {"kind": "mlp", "widths": [2, 2, 2, 2, 1], "activation": {"power": 1000}}
     program = build_program(parse_spec(spec))
     assert plan_trials(program, 8, -60) is None
-    heads = {"kind": "attention", "widths": [3, 3], "attention_dims": [3], "tokens": 2, "heads": 2}
-    assert ffrank.certify(heads, error=None).status == "bounds"
-    assert ffrank.certify(heads).status == "exact-with-probability"
+    assert ffrank.certify(GAP, error=None).status == "bounds"
+    assert ffrank.certify(GAP).status == "exact-with-probability"
 
 
 def test_more_error_needs_fewer_trials():
-    spec = {"kind": "attention", "widths": [3, 3], "attention_dims": [3], "tokens": 2, "heads": 2}
-    plans = {e: ffrank.certify(spec, error=f"2^-{e}").content["upper_bound"] for e in (1, 20, 100)}
+    plans = {e: ffrank.certify(GAP, error=f"2^-{e}").content["upper_bound"] for e in (1, 20, 100)}
     counts = [len(plans[e]["trials"]) for e in (1, 20, 100)]
     assert counts == sorted(set(counts))
     assert all(plans[e]["error"] <= -e for e in plans)
