@@ -178,7 +178,7 @@ def _job(entry: Entry, method: Method) -> Job:
         return Job(_plain(given), method.digest({"given": _plain(given)}), 0.0, 0, entry.lines_of(fault), fault)
     architecture = spec.architecture()
     shown = dict(given) if isinstance(given, Mapping) else architecture
-    cost = estimate(spec, monte_carlo=method.error is not None)
+    cost = estimate(spec)
     return Job(shown, method.digest({"architecture": architecture}), cost, spec.parameter_count(), entry.line)
 
 

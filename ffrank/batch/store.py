@@ -12,10 +12,10 @@ end is there names a certificate that is whole. A line that a crash has torn is 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = ["Store", "certificate_path", "failed", "read_results"]
-
-_WRITERS = 8
 
 
 def certificate_path(digest: str) -> str:
@@ -92,7 +90,6 @@ class Store:
         path = self.folder / "results.jsonl"
         self._results = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._size = 0
-        self._writers = ThreadPoolExecutor(_WRITERS)  # waiting for the disk together takes a fifth of the time
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if not line.endswith(b"\n"):
@@ -117,7 +114,6 @@ class Store:
         if self._results >= 0:
             os.close(self._results)
             self._results = -1
-            self._writers.shutdown()
             self._lock.release()
 
     def forget(self, wanted: Callable[[Mapping[str, Any]], bool]) -> int:
@@ -154,9 +150,8 @@ class Store:
         """
         found = [(result, content) for result, content in group if result["digest"] not in self.finished]
         try:
-            written = list(self._writers.map(self._keep, found))
-            folders = {(self.folder / r["certificate"]).parent for r in written if "certificate" in r}
-            list(self._writers.map(_sync_folder, [self.folder / "certificates", *sorted(folders)] if folders else []))
+            written = [self._keep(*pair) for pair in found]
+            _sync(self.folder, [self.folder / result["certificate"] for result in written if "certificate" in result])
             self._append(b"".join(map(_line, written)))
         except OSError as e:
             path = self.folder / "results.jsonl"
@@ -164,15 +159,14 @@ class Store:
         self.finished |= {result["digest"]: result["status"] for result in written}
         return written
 
-    def _keep(self, pair: tuple[dict[str, Any], bytes | None]) -> dict[str, Any]:
+    def _keep(self, result: dict[str, Any], content: bytes | None) -> dict[str, Any]:
         """Write one certificate; the job's line."""
-        result, content = pair
         if content is None:
             return result
         path = self.folder / result["certificate"]
         try:
             path.parent.mkdir(exist_ok=True)
-            _write(path, content)
+            _write(path, content, sync=False)
         except OSError as e:
             return failed(result, f"the certificate cannot be written: {e.strerror}")
         return result
@@ -227,14 +221,15 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     raise InputError(f"{path}:{number}: this line is not a result of ffrank batch")
 
 
-def _write(path: Path, content: bytes) -> None:
-    """The file, whole or not at all."""
+def _write(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """The file, whole or not at all; after a power failure that holds only if it has been brought to the disk."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as out:
             out.write(content)
             out.flush()
-            os.fsync(out.fileno())
+            if sync:
+                os.fsync(out.fileno())
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -242,7 +237,29 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
+def _sync(folder: Path, paths: list[Path]) -> None:
+    """Bring files that have been written to the disk.
+
+    One call for the whole file system where Linux has it: a tenth of the work of one call a file.
+    """
+    if not paths:
+        return
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is not None:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            if syncfs(handle):
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code))
+        finally:
+            os.close(handle)
+        return
+    for path in (*paths, *{path.parent for path in paths}, folder / "certificates"):
+        _sync_folder(path)
+
+
 def _sync_folder(folder: Path) -> None:
+    """Bring a folder's list of names, or a file, to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -289,4 +306,5 @@ class _Lock:
         cls._held.clear()
 
 
-os.register_at_fork(after_in_child=_Lock.in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Lock.in_child)

@@ -1,14 +1,12 @@
 """The independent checker of ffrank's certificates: one file, standard library only.
 
-    python -I checker.py CERT... [--full] [--json] [--max-work N]
+    python -I checker.py CERT... [--full] [--json] [--max-work N] [--matrix FILE]
 
 Exit status 0: every certificate is valid; 1: one is invalid; 2: one is malformed or unusable. As a library: `check`.
-
-`FORMAT.md` beside this file is the specification, and its sections are meant below. What a certificate claims is
-rebuilt here from the architecture (or the user's program), the prime and the seed. Only pivots and witnesses are taken
-from the prover, and the witnesses are tested: if the minor J of the Jacobian at the pivots were singular, J w = b could
-hold for a random vector b with probability at most 1/p. So J w is all that is computed, and that is one derivative of
-the network, along w in parameter space.
+The sections meant below are those of the specification, `FORMAT.md` beside this file. What a certificate claims is
+rebuilt from the architecture (or the user's program), the prime and the seed. Only pivots, redraws and witnesses are
+taken from the prover, and the witnesses are tested: if a minor J were singular, J w = b could hold for a random vector
+b with probability at most 1/p. So J w is all that is computed: one derivative of the network, along w.
 """
 
 from __future__ import annotations
@@ -18,85 +16,89 @@ import json
 import struct
 import sys
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from functools import partial, reduce
+from itertools import accumulate, chain, groupby, islice, pairwise
 from math import comb, isqrt, prod
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = ["Invalid", "Malformed", "Report", "check", "main"]
 
 MAX_WORK = 20_000_000_000  # multiplications that are done without asking
 ENTRY_WORK, INSTRUCTION_WORK = 1_000, 100_000  # what a stored number and an instruction count as, to bound memory
 NODE_WORK = 50  # what visiting an instruction counts as
-MAX_AXES = 32
-MAX_BYTES = 2**26
-MAX_DEGREE = 2**4096
-LARGEST = 10**25 - 1
+MAX_AXES, MAX_BYTES, MAX_DEGREE, LARGEST = 32, 2**26, 2**4096, 10**25 - 1
 
 Vector = list[int]
+Matrix = list[Vector]
 Shape = tuple[int, ...]
 Object = dict[str, Any]
 
 
 # ---- Verdicts ----
-
-
-class CheckError(Exception):
-    """The certificate was not accepted."""
-
-
-class Invalid(CheckError):  # noqa: N818
+class Invalid(Exception):  # noqa: N818
     """The certificate is well-formed, and says something that is false or not proven."""
 
 
-class Malformed(CheckError):  # noqa: N818
+class Malformed(Exception):  # noqa: N818
     """Not a certificate, or one that this checker cannot read or may not spend the work on."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A valid certificate: what it says (`dimension` as in the certificate), and what that rests on."""
+    """A valid certificate: what it says, and what that rests on. `parameters` is None for the rank of a matrix."""
 
-    parameters: int
+    summary: str
+    parameters: int | None
     dimension: Object
     verified: tuple[str, ...]
     trusted: tuple[str, ...]
 
 
-def _require(condition: object, reason: str) -> None:
+def _require(condition: object, reason: str, verdict: type[Exception] = Invalid) -> None:
     if not condition:
-        raise Invalid(reason)
+        raise verdict(reason)
 
 
-def _well_formed(condition: object, reason: str) -> None:
-    if not condition:
-        raise Malformed(reason)
+_well_formed = partial(_require, verdict=Malformed)
+
+
+def _afford(work: int, budget: int) -> None:
+    needed = f"needs an estimated {_show(work)} multiplications or more"
+    _well_formed(work <= budget, f"{needed}, but {budget} are allowed; --max-work raises the limit")
+
+
+def _compare(block: Object, claims: Object, where: str) -> None:
+    for key, claim in claims.items():
+        _require(block[key] == claim, f"{where}: {key}: expected {_show(claim)}, got {_show(block[key])}")
 
 
 def _show(x: object) -> str:
-    try:
-        text = ascii(x)
-    except RecursionError:
-        text = "something nested too deeply"
+    text = ascii(x)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 # ---- Section 1: reading, canonical form, streams ----
-
-
-def digest(x: object) -> str:
-    """Return the SHA-256 of the canonical JSON of x."""
+def digest(x: object) -> str:  # the SHA-256 of the canonical JSON of x
     return hashlib.sha256(json.dumps(x, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def read(source: bytes | str | Object) -> Any:
-    """Read strict JSON: UTF-8, no key twice, only integers, of bounded length. gzip is undone."""
+def read(source: bytes | str | Object) -> Any:  # strict JSON: UTF-8, no key twice, integers of at most 25 digits; gzip
+    def pairs(listed: list[tuple[str, Any]]) -> Object:
+        _well_formed(len(dict(listed)) == len(listed), "an object has a key twice")
+        return dict(listed)
+
+    def integer(literal: str) -> int:
+        digits = literal.removeprefix("-")
+        _well_formed(digits.isdigit() and len(digits) <= 25, f"not an integer of at most 25 digits: {_show(literal)}")
+        return int(literal)
+
     try:
-        if isinstance(source, dict):
-            source = json.dumps(source)
+        source = json.dumps(source) if isinstance(source, dict) else source
         if isinstance(source, bytes):
             if source[:2] == b"\x1f\x8b":
                 inflate = zlib.decompressobj(wbits=31)
@@ -105,804 +107,889 @@ def read(source: bytes | str | Object) -> Any:
                 _well_formed(complete or len(source) > MAX_BYTES, "a truncated or continued gzip file")
             _well_formed(len(source) <= MAX_BYTES, f"larger than {MAX_BYTES} bytes")
             source = source.decode("utf-8")
-        hooks = dict.fromkeys(("parse_int", "parse_float", "parse_constant"), _integer)
-        return json.loads(source, object_pairs_hook=_no_duplicates, **hooks)  # type: ignore[arg-type]
+        hooks: Any = dict.fromkeys(("parse_int", "parse_float", "parse_constant"), integer)
+        return json.loads(source, object_pairs_hook=pairs, **hooks)
     except RecursionError:
         raise Malformed("not JSON that can be read: nested too deeply") from None
     except (ValueError, TypeError, zlib.error) as error:  # errors of decoding are ValueErrors
         raise Malformed(f"not JSON: {_show(str(error))}") from None
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> Object:
-    result = dict(pairs)
-    _well_formed(len(result) == len(pairs), "an object has a key twice")
-    return result
-
-
-def _integer(literal: str) -> int:
-    digits = literal.removeprefix("-")
-    _well_formed(digits.isdigit() and len(digits) <= 25, f"not an integer of at most 25 digits: {_show(literal)}")
-    return int(literal)
-
-
-def bits(x: int) -> int:
-    """Return ceil(log2 x), and 0 for x = 0."""
+def bits(x: int) -> int:  # ceil(log2 x), and 0 for x = 0
     return (x - 1).bit_length() if x else 0
 
 
-def words(message: str) -> Iterator[int]:
-    """Yield the 8-byte words of SHAKE-256 of a message, for ever."""
+def words(message: str) -> Iterator[int]:  # the 8-byte words of SHAKE-256 of a message, for ever
     shake, done, size = hashlib.shake_256(message.encode()), 0, 64
     while True:
         yield from struct.unpack(f"<{size}Q", shake.digest(8 * size))[done:]
         done, size = size, 2 * size
 
 
-def stream(message: str, p: int, count: int) -> Vector:
-    """Return the first values of Stream(message, p)."""
+def stream(message: str, p: int, count: int, least: int = 0) -> Vector:  # of Stream(message, p), values >= least
     mask = (1 << p.bit_length()) - 1
-    return list(islice((value for word in words(message) if (value := word & mask) < p), count))
+    return list(islice((value for word in words(message) if least <= (value := word & mask) < p), count))
 
 
-def is_prime(n: int) -> bool:
-    """Decide primality of n < 3,215,031,751, where Miller and Rabin's test with these bases makes no error."""
-    if n < 2 or any(n % q == 0 for q in (2, 3, 5, 7)):
-        return n in (2, 3, 5, 7)
+def is_prime(n: int) -> bool:  # Miller and Rabin's test, which makes no error with these bases below 3 * 10^24
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+    if n < 2 or any(n % q == 0 for q in bases):
+        return n in bases
     twos = ((n - 1) & (1 - n)).bit_length() - 1
-    for base in (2, 3, 5, 7):
-        x = pow(base, (n - 1) >> twos, n)
-        if x != 1 and all(pow(x, 1 << i, n) != n - 1 for i in range(twos)):
-            return False
-    return True
+    powers = ([pow(base, (n - 1) >> (twos - i), n) for i in range(twos)] for base in bases)
+    return all(x[0] == 1 or n - 1 in x for x in powers)
 
 
 # ---- Forms: the keys and types of all objects ----
-
 INDEX, SIZE = range(LARGEST + 1), range(1, LARGEST + 1)
 WHOLE, NEGATIVE = range(-LARGEST, LARGEST + 1), range(-LARGEST, 0)
-ACTIVATIONS = {"identity": 1, "square": 2, "cube": 3}
-PIVOTS = {"rows": [INDEX], "columns": [INDEX], "witness": [[INDEX]]}
-FAMILY = {"rule": str, "layer": SIZE, "head": (None, SIZE), "dimension": SIZE}
+ACTIVATIONS = {"identity": 1, "square": 2, "cube": 3, "tanh": 0, "sigmoid": 0, "silu": 0}  # the power, or 0
+ACTIVATION = (set(ACTIVATIONS), {"power": range(4, 1001)})
+PIVOTS: Object = {"rows": [INDEX], "columns": [INDEX], "witness": [[INDEX]]}
+REDRAWS: Any = [[range(2**32)]]
+FAMILY: Object = {"rule": str, "layer": SIZE, "head": (None, SIZE), "dimension": SIZE}
 DIMENSION = {"lower": INDEX, "upper": INDEX, "value": (None, INDEX), "status": str, "error": (None, NEGATIVE)}
 EXPECTED = {"value": WHOLE, "formula": str, "status": str, "source": str}
 EXPECTED |= {"hypotheses": [{"statement": str, "holds": bool}], "holds": bool}
-THEOREMS: Object = {
-    "parameters": {"kind": str, "value": INDEX},
-    "ambient": {"kind": str, "value": INDEX, "rule": {"degrees", "tokens"}},
-    "composition": {"kind": str, "value": INDEX},
-    "symmetry": {"kind": str, "value": INDEX, "generators": [FAMILY]} | PIVOTS,
-}
-MONTE_CARLO = {"kind": str, "value": INDEX, "error": NEGATIVE, "inputs": INDEX, "degree": INDEX, "norm_bits": INDEX}
+EXPONENTS: Object = {"count": INDEX, "redraws": [REDRAWS]} | PIVOTS
+RELATIONS: Object = {"relations": [[INDEX, [[INDEX, range(-1000, 1001)]]]]}
+ROOTS = [{"count": INDEX, "rows": [INDEX], "redraws": REDRAWS}]
+THEOREMS: Object = {x: {"kind": str, "value": INDEX} for x in ("parameters", "ambient", "composition", "symmetry")}
+THEOREMS["ambient"] |= {"rule": {"degrees", "tokens"}}
+THEOREMS["symmetry"] |= {"generators": [FAMILY]} | PIVOTS
+MONTE_CARLO: Object = {"kind": str, "error": NEGATIVE} | {x: INDEX for x in ("value", "inputs", "degree", "norm_bits")}
 MONTE_CARLO |= {"trials": [{"prime": INDEX, "rank": INDEX}], "theorem": THEOREMS}
 CERTIFICATE = {"schema": {"ffrank-certificate/1"}, "program_digest": str, "prime": range(3, 2**31)}
 CERTIFICATE |= {"seed": range(2**64), "method": {"point": {"random"}, "error": (None, NEGATIVE)}}
-CERTIFICATE |= {"parameters": INDEX, "dimension": DIMENSION}
-CERTIFICATE |= {"expected": (None, EXPECTED), "defect": (None, WHOLE), "lower_bound": {"inputs": INDEX} | PIVOTS}
-CERTIFICATE |= {"upper_bound": THEOREMS | {"monte-carlo": MONTE_CARLO}, "assumptions": [str]}
-CERTIFICATE |= {"versions": {"ffrank": str}, "digest": str}
-PROGRAM = {"format": {"ffrank-program/1"}, "parameters": [list], "inputs": [list], "instructions": [list]}
-PROGRAM |= {"output": INDEX}
-ATTENTION = {"kind": str, "widths": [SIZE], "attention_dims": [SIZE], "tokens": SIZE, "score": {"lightning"}}
-ATTENTION |= {"heads": SIZE, "value_dim": (None, SIZE), "causal": bool, "residual": bool, "norm": {"none"}}
-ATTENTION |= {"mlp_width": (None, SIZE), "activation": set(ACTIVATIONS), "qk_bias": bool}
-MLP = {"kind": str, "widths": [SIZE], "activation": set(ACTIVATIONS), "bias": bool}
-ARGUMENTS: Object = {"const": [[SIZE], [WHOLE]], "pow": [INDEX, SIZE], "neg": [INDEX], "sum": [INDEX, INDEX]}
-ARGUMENTS |= {"add": [INDEX, INDEX], "mul": [INDEX, INDEX], "matmul": [INDEX, INDEX]}
-ARGUMENTS |= {"reshape": [INDEX, [SIZE]], "broadcast": [INDEX, [SIZE]], "transpose": [INDEX, [INDEX]]}
-ARGUMENTS |= {"slice": [INDEX, [[INDEX]]], "concat": []}
-OPERANDS = {"const": 0, "add": 2, "mul": 2, "matmul": 2}  # the other instructions have one, concat as many as it likes
+CERTIFICATE |= {"parameters": INDEX, "dimension": DIMENSION, "expected": (None, EXPECTED), "defect": (None, WHOLE)}
+CERTIFICATE |= {"lower_bound": {"inputs": INDEX, "redraws": REDRAWS} | PIVOTS, "assumptions": [str]}
+CERTIFICATE |= {"hypotheses": {"exponents": (None, dict), "roots": (None, ROOTS)}, "digest": str}
+CERTIFICATE |= {"upper_bound": THEOREMS | {"monte-carlo": MONTE_CARLO}, "versions": {"ffrank": str}}
+RANK = {"schema": {"ffrank-rank/1"}, "prime": range(2, 2**61), "shape": [INDEX, INDEX], "matrix": str, "rank": INDEX}
+RANK |= {"rows": [INDEX], "columns": [INDEX], "lower": [[INDEX]], "upper": [[INDEX]]}
+RANK |= {"versions": {"ffrank": str}, "digest": str}
+ARCHITECTURE = {"mlp": {"kind": str, "widths": [SIZE], "activation": ACTIVATION, "bias": bool}}
+ATTENTION = {"kind": str, "widths": [SIZE], "attention_dims": [SIZE], "tokens": SIZE, "heads": SIZE}
+ATTENTION |= {"score": {"lightning", "softmax", "normalized"}, "norm": {"none", "rms", "layer"}, "causal": bool}
+ATTENTION |= {"value_dim": (None, SIZE), "residual": bool, "mlp_width": (None, SIZE), "qk_bias": bool}
+ARCHITECTURE |= {"attention": ATTENTION | {"activation": ACTIVATION}}
+PROGRAM = {"format": {"ffrank-program/1"}, "parameters": [[str, [SIZE]]], "inputs": [[str, [SIZE]]]}
+PROGRAM |= {"instructions": [list], "output": INDEX}
 
 
 def fit(x: Any, form: Any, where: str) -> Any:
     """
-    Return x if it has this form, else raise Malformed. A bool is not an integer.
-
-    A form is a range of integers, a set of strings, a type (strings are not empty), a one-element list for lists of any
-    length, a pair (None, form), or a dict: with exactly these keys, or a choice of forms by their key `kind`.
-    """
-    if isinstance(form, range):
-        bounds = f"an integer from {form[0]} to {form[-1]}"
-        _well_formed(type(x) is int and x in form, f"{where}: expected {bounds}, got {_show(x)}")
-    elif isinstance(form, set):
-        _well_formed(type(x) is str and x in form, f"{where}: expected {' or '.join(sorted(form))}, got {_show(x)}")
+    Return x if it has this form, else raise Malformed: a range of integers (a bool is none), a set of strings, a type
+    (strings are not empty), a list of one form for lists of any length, of more forms for lists of just these, a pair
+    (None, form) or (form, dict), or a dict: with exactly these keys, or a choice by the key `kind`.
+    """  # noqa: D205
+    if isinstance(form, range | set):
+        good = type(x) is (int if isinstance(form, range) else str) and x in form
+        _well_formed(good, f"{where}: expected one of {_show(form)}, got {_show(x)}")
     elif isinstance(form, type):
         _well_formed(type(x) is form and x != "", f"{where}: expected a {form.__name__}, got {_show(x)}")
     elif isinstance(form, tuple):
-        return x if x is None else fit(x, form[1], where)
+        first, second = form
+        if first is not None or x is not None:
+            fit(x, second if first is None or type(x) is dict else first, where)
     elif isinstance(form, list):
-        for y in fit(x, list, where):
-            fit(y, form[0], where)
+        _well_formed(type(x) is list and len(form) in (1, len(x)), f"{where}: not a list of the right length")
+        for i, y in enumerate(x):
+            fit(y, form[i % len(form)], where)
+    elif all(type(y) is dict and "kind" in y for y in form.values()):
+        fit(x, form[fit(fit(x, dict, where).get("kind"), set(form), f"{where}: kind")], where)
     else:
-        fit(x, dict, where)
-        if all(type(y) is dict and "kind" in y for y in form.values()):
-            return fit(x, form[fit(x.get("kind"), set(form), f"{where}: kind")], where)
+        _well_formed(set(fit(x, dict, where)) == set(form), f"{where}: expected the keys {', '.join(sorted(form))}")
         for key, inner in form.items():
-            _well_formed(key in x, f"{where}: the key {key} is missing")
             fit(x[key], inner, f"{where}: {key}")
-        _well_formed(len(x) == len(form), f"{where}: unknown key {_show(next((k for k in x if k not in form), None))}")
     return x
 
 
+def sealed(c: Object, forms: Object) -> int:  # checks the form of a certificate, its digest and its prime; returns that
+    fit(c, forms, "certificate")
+    own = digest({key: value for key, value in c.items() if key not in ("digest", "versions")})
+    _require(c["digest"] == own, "the digest is not that of the content")
+    _require(is_prime(c["prime"]), f"{c['prime']} is not a prime")
+    return int(c["prime"])
+
+
 # ---- Section 2: programs ----
+# of each instruction its arguments, the shape of the result, and if the operands' shapes allow for it
+INSTRUCTIONS: dict[str, tuple[list[Any], Callable[..., tuple[Any, Any]]]] = {
+    "const": ([[SIZE], [WHOLE]], lambda shape, entries: (shape, prod(shape) == len(entries))),
+    "add": ([INDEX, INDEX], lambda a, b: (a, a == b)),
+    "neg": ([INDEX], lambda a: (a, True)),
+    "pow": ([INDEX, SIZE], lambda a, _: (a, True)),
+    "matmul": ([INDEX, INDEX], lambda a, b: ((*a[:-1], *b[-1:]), len(a) > 1 < len(b) and a[:-2] + a[-1:] == b[:-1])),
+    "sum": ([INDEX, INDEX], lambda a, axis: (a[:axis] + a[axis + 1 :], axis < len(a))),
+    "reshape": ([INDEX, [SIZE]], lambda a, new: (new, prod(new) == prod(a))),
+    "transpose": ([INDEX, [INDEX]], lambda a, to: ([a[i] for i in to if i < len(a)], sorted(to) == [*range(len(a))])),
+    "slice": ([INDEX, [[INDEX, SIZE, SIZE]]], lambda a, cuts: ([-((i - j) // k) for i, j, k in cuts], _cut(a, cuts))),
+    "broadcast": ([INDEX, [SIZE]], lambda a, new: (new, len(a) <= len(new) and all(map(_grows, a[::-1], new[::-1])))),
+    "concat": ([], lambda axis, *some: _joined(axis, some)),
+}
+INSTRUCTIONS |= {"mul": INSTRUCTIONS["add"], **dict.fromkeys(("exp", "sqrt", "recip"), INSTRUCTIONS["neg"])}
 
 
-class Program:
-    """A program that grows node by node, with the shape of each, and refuses to when the budget is spent."""
+def _cut(a: Shape, cuts: list[Vector]) -> bool:
+    return len(cuts) == len(a) and all(start < stop <= n for (start, stop, _), n in zip(cuts, a, strict=True))
 
+
+def _grows(old: int, new: int) -> bool:
+    return old in (1, new)
+
+
+def _joined(axis: int, some: Sequence[Shape]) -> tuple[Shape, bool]:
+    same = axis < len(some[0]) and len({(len(a), a[:axis], a[axis + 1 :]) for a in some}) == 1
+    return (*some[0][:axis], sum(sum(a[axis : axis + 1]) for a in some), *some[0][axis + 1 :]), same
+
+
+class Program:  # grows node by node, with the shape of each, and refuses to when the budget is spent
     def __init__(self, budget: int) -> None:
         self.budget, self.spent = budget, 0
         self.parameters, self.inputs = list[list[Any]](), list[list[Any]]()
         self.first = 0  # the node of the first instruction
-        self.made, self.operands = (
-            list[list[Any]](),
-            list[Vector](),
-        )  # the instruction of each node, or []; its operands
+        self.made, self.operands = list[list[Any]](), list[Vector]()  # each node's instruction, or []; its operands
         self.shapes, self.sizes, self.work = list[Shape](), Vector(), Vector()  # work: the multiplications it takes
 
-    def declare(self, name: str, shape: Sequence[int], table: list[list[Any]]) -> int:
-        """Add a parameter or an input: `table` is self.parameters or self.inputs. The instructions come later."""
+    def declare(self, name: str, shape: Sequence[int], table: list[list[Any]]) -> int:  # adds a parameter or an input
         table.append([name, list(shape)])
         self.first += 1
         return self._node(tuple(shape), [], [])
 
-    def add(self, *instruction: Any) -> int:
-        """Add an instruction and return its node."""
-        op, *rest = instruction
+    def add(self, *instruction: Any) -> int:  # adds an instruction and returns its node
         where = f"instruction {len(self.shapes) - self.first}"
-        forms = ARGUMENTS[fit(op, set(ARGUMENTS), where)] or [INDEX] * max(2, len(rest))
-        _well_formed(len(rest) == len(forms), f"{where}: {op} takes {len(forms)} arguments")
-        for x, form in zip(rest, forms, strict=True):
-            fit(x, form, where)
-        operands = rest[1:] if op == "concat" else rest[: OPERANDS.get(op, 1)]
+        op = fit(instruction[0] if instruction else None, set(INSTRUCTIONS), where)
+        form, shape_of = INSTRUCTIONS[op]
+        rest = fit(list(instruction[1:]), form or [INDEX] * max(2, len(instruction) - 1), where)
+        operands = {"const": [], "concat": rest[1:]}.get(op, rest[: 2 if op in ("add", "mul", "matmul") else 1])
         _well_formed(all(a < len(self.shapes) for a in operands), f"{where}: an operand is not an earlier node")
-        shape = self._shape(op, rest, [self.shapes[a] for a in operands])
-        if shape is None:
-            raise Malformed(f"{where}: {op} does not fit the shapes {_show([self.shapes[a] for a in operands])}")
-        return self._node(shape, operands, list(instruction))
-
-    def _shape(self, op: str, rest: list[Any], shapes: list[Shape]) -> Shape | None:
-        """Return the shape of the result, or None if section 2 does not allow the instruction."""
-        a = shapes[0] if shapes else ()
-        shape, fits = a, True
-        if op == "const":
-            shape = tuple(rest[0])
-            fits = self.size(shape) == len(rest[1])
-        elif op in ("add", "mul"):
-            fits = a == shapes[1]
-        elif op == "matmul":
-            b = shapes[1]
-            fits = min(len(a), len(b)) >= 2 and a[:-2] == b[:-2] and a[-1] == b[-2]
-            shape = (*a[:-1], *b[-1:])
-        elif op == "sum":
-            fits = rest[1] < len(a)
-            shape = a[: rest[1]] + a[rest[1] + 1 :] if fits else a
-        elif op == "reshape":
-            shape = tuple(rest[1])
-            fits = self.size(shape) == self.size(a)
-        elif op == "transpose":
-            fits = sorted(rest[1]) == list(range(len(a)))
-            shape = tuple(a[i] for i in rest[1]) if fits else a
-        elif op == "slice":
-            fits = len(rest[1]) == len(a) and all(len(x) == 3 for x in rest[1])
-            fits = fits and all(x[0] < x[1] <= n and x[2] >= 1 for x, n in zip(rest[1], a, strict=True))
-            shape = tuple(len(range(*x)) for x in rest[1]) if fits else a
-        elif op == "broadcast":
-            shape = tuple(rest[1])
-            pairs = zip(a[::-1], shape[::-1], strict=False)
-            fits = len(shape) >= len(a) and all(old in (1, new) for old, new in pairs)
-        elif op == "concat":
-            axis = rest[0]
-            fits = axis < len(a) and all(len(s) == len(a) for s in shapes)
-            fits = fits and all(s[:axis] + s[axis + 1 :] == a[:axis] + a[axis + 1 :] for s in shapes)
-            shape = (*a[:axis], sum(s[axis] for s in shapes), *a[axis + 1 :]) if fits else a
-        return shape if fits else None
-
-    def size(self, shape: Sequence[int]) -> int:
-        """Return the number of entries of a shape, if the budget allows for it."""
-        size = 1
-        for n in shape:
-            size *= n
-            _afford(self.spent + size * ENTRY_WORK, self.budget)
-        return size
+        shapes, how = [self.shapes[a] for a in operands], rest[0] if op == "const" else rest[-1]
+        _well_formed(type(how) is int or len(how) <= MAX_AXES, f"{where}: more than {MAX_AXES} axes")
+        shape, allowed = shape_of(*([rest[0], *shapes] if op == "concat" else [*shapes, *rest[len(shapes) :]]))
+        _well_formed(allowed, f"{where}: {op} does not fit the shapes {_show(shapes)}")
+        return self._node(tuple(shape), operands, list(instruction))
 
     def _node(self, shape: Shape, operands: Vector, instruction: list[Any]) -> int:
         _well_formed(len(shape) <= MAX_AXES, f"program: more than {MAX_AXES} axes")
-        size = self.size(shape)
-        work = NODE_WORK + max([size, *(self.sizes[a] for a in operands)])
-        if instruction and instruction[0] in ("matmul", "pow"):
-            factor = self.shapes[operands[0]][-1] if instruction[0] == "matmul" else 2 * instruction[2].bit_length()
-            work += size * factor
-        self.spent += size * ENTRY_WORK + work + INSTRUCTION_WORK
+        size, op = prod(shape), instruction[0] if instruction else ""
+        factor = self.shapes[operands[0]][-1] if op == "matmul" else 100 if op in ("sqrt", "recip") else 0
+        factor = 2 * instruction[2].bit_length() if op == "pow" else factor
+        self.work.append(NODE_WORK + max([size, *(self.sizes[a] for a in operands)]) + size * factor)
+        self.spent += size * ENTRY_WORK + self.work[-1] + INSTRUCTION_WORK
         _afford(self.spent, self.budget)
         self.made.append(instruction)
         self.shapes.append(shape)
         self.sizes.append(size)
         self.operands.append(operands)
-        self.work.append(work)
         return len(self.shapes) - 1
 
-    def finish(self, output: int) -> Program:
-        """Set the output, and the numbers P of parameter, n of input and m of output entries."""
+    def finish(self, output: int) -> Program:  # sets P, n and m, the exponentials, and the arguments of roots by stages
         _well_formed(output < len(self.shapes), "program: the output is not a node")
-        self.output, self.m, parameters = output, self.sizes[output], len(self.parameters)
+        parameters, instructions = len(self.parameters), range(self.first, len(self.shapes))
+        self.output, self.m = output, self.sizes[output]
         self.P, self.n = sum(self.sizes[:parameters]), sum(self.sizes[parameters : self.first])
+        self.once = sum(self.work) + self.n + self.P  # the work of one evaluation
+        moving, stage, self.arguments = set(range(parameters, self.first)), [0] * self.first, list[Vector]()
+        ops, self.constant = {node: self.made[node][0] for node in instructions}, False
+        for node, op in ops.items():
+            operands = self.operands[node]
+            moving.update(() if moving.isdisjoint(operands) else (node,))
+            self.constant |= op in ("exp", "sqrt") and node not in moving
+            stage.append(max((stage[a] for a in operands), default=0) + (op == "sqrt"))
+            if op == "sqrt":
+                self.arguments += [[] for _ in range(stage[node] - len(self.arguments))]
+                under = self.arguments[stage[node] - 1]  # the nodes under the roots of this stage
+                under += [a for a in operands if a not in under]
+        self.exponentials = {node: e for e, node in enumerate((x for x in ops if ops[x] == "exp"), 1)}
+        self.polynomial = not {"exp", "sqrt", "recip"} & set(ops.values())
         return self
 
     def document(self) -> Object:
-        """Return the JSON object of the program."""
         document = {"format": "ffrank-program/1", "parameters": self.parameters, "inputs": self.inputs}
         return document | {"instructions": self.made[self.first :], "output": self.output}
 
 
-def _afford(work: int, budget: int) -> None:
-    _well_formed(
-        work <= budget,
-        f"needs an estimated {work} multiplications or more (a stored number counts as {ENTRY_WORK}, an instruction as"
-        f" {INSTRUCTION_WORK}), but {budget} are allowed; --max-work raises the limit",
-    )
-
-
 def user_program(x: Object, program: Program) -> Program:
-    """Return the program of a JSON object."""
-    document, names = fit(x, PROGRAM, "program"), set()
-    for kind, table in (("parameters", program.parameters), ("inputs", program.inputs)):
-        for item in document[kind]:
-            _well_formed(len(item) == 2, f"program: {kind}: expected [name, shape]")
-            name = fit(item[0], str, f"program: {kind}: name")
-            _well_formed(name not in names, f"program: two parameters or inputs have the name {_show(name)}")
-            names.add(name)
-            program.declare(name, fit(item[1], [SIZE], f"program: {kind}: shape"), table)
+    document = fit(x, PROGRAM, "program")
+    names = [name for name, _ in document["parameters"] + document["inputs"]]
+    _well_formed(len(set(names)) == len(names), "program: two parameters or inputs have one name")
+    for table, listed in ((program.parameters, document["parameters"]), (program.inputs, document["inputs"])):
+        for name, shape in listed:
+            program.declare(name, shape, table)
     for instruction in document["instructions"]:
-        _well_formed(instruction, "program: an instruction is empty")
         program.add(*instruction)
     return program.finish(document["output"])
 
 
 # ---- Section 2.1: the program of an architecture ----
-
-
-def architecture(x: Any) -> Object:
-    """Return x if it is a full and consistent architecture."""
-    activation = x.get("activation") if type(x) is dict else None
-    forms: list[Object] = [MLP, ATTENTION]
-    if type(activation) is dict:
-        forms = [form | {"activation": {"power": range(4, 1001)}} for form in forms]
-    spec: Object = fit(x, dict(zip(("mlp", "attention"), forms, strict=True)), "architecture")
-    widths = spec["widths"]
+def architecture(x: Any) -> Object:  # x if it is a full and consistent architecture
+    spec: Object = fit(x, ARCHITECTURE, "architecture")
+    widths, dims = spec["widths"], spec.get("attention_dims")
     _well_formed(len(widths) >= 2, "architecture: expected at least two widths")
-    if spec["kind"] == "attention":
-        dims = len(spec["attention_dims"])
-        _well_formed(dims == len(widths) - 1, "architecture: expected one width more than attention_dims")
+    if dims is not None:
+        _well_formed(len(dims) == len(widths) - 1, "architecture: expected one width more than attention_dims")
         _well_formed(not spec["residual"] or len(set(widths)) == 1, "architecture: residual needs equal widths")
-        plain = spec["mlp_width"] is None and activation != "square"
+        plain = spec["mlp_width"] is None and spec["activation"] != "square"
         _well_formed(not plain, "architecture: without mlp_width the activation is written square")
     return spec
 
 
-def power(spec: Object) -> int:
-    """Return the power that the activation takes."""
+def power(spec: Object) -> int:  # the power that the activation takes, or 0
     name: Any = spec["activation"]
-    return int(ACTIVATIONS[name] if type(name) is str else name["power"])
+    return ACTIVATIONS[name] if type(name) is str else int(name["power"])
 
 
-def mlp_program(spec: Object, program: Program) -> Program:
-    """Return the program of kind mlp."""
-    d, k = spec["widths"], power(spec)
-    weights = []
-    for i in range(1, len(d)):
-        W = program.declare(f"layer{i}.W", [d[i], d[i - 1]], program.parameters)
-        weights.append((W, program.declare(f"layer{i}.b", [d[i]], program.parameters) if spec["bias"] else None))
-    z = program.declare("x", [d[0], 1], program.inputs)
-    for i, (W, b) in enumerate(weights, 1):
-        z = program.add("matmul", W, z)
-        if b is not None:
-            z = program.add("add", z, program.add("reshape", b, [d[i], 1]))
-        if i < len(weights) and k >= 2:
-            z = program.add("pow", z, k)
-    return program.finish(z)
+class Builder(Program):
+    def build(self, spec: Object) -> Program:
+        return self.finish(self._mlp(spec) if spec["kind"] == "mlp" else self._attention(spec))
+
+    def _constant(self, value: int, x: int) -> int:
+        return self.add("broadcast", self.add("const", [], [value]), list(self.shapes[x]))
+
+    def _activated(self, spec: Object, x: int) -> int:
+        add, name, k = self.add, spec["activation"], power(spec)
+        if k:
+            return x if k == 1 else add("pow", x, k)
+        e = add("exp", add("add", x, x) if name == "tanh" else add("neg", x))
+        r = add("recip", add("add", self._constant(1, x), e))
+        if name == "tanh":
+            return add("add", self._constant(1, x), add("mul", self._constant(-2, x), r))
+        return r if name == "sigmoid" else add("mul", x, r)
+
+    def _normed(self, norm: str, z: int) -> int:
+        add, shape = self.add, list(self.shapes[z])
+        if norm == "layer":
+            scaled = add("mul", self._constant(shape[0], z), z)
+            z = add("add", scaled, add("broadcast", add("neg", add("sum", z, 0)), shape))
+        r = add("sqrt", add("sum", add("mul", z, z), 0)) if norm != "none" else z
+        return add("mul", z, add("broadcast", add("recip", r), shape)) if norm != "none" else z
+
+    def _mlp(self, spec: Object) -> int:
+        d, add, node = spec["widths"], self.add, dict[str, int]()
+        for i in range(1, len(d)):
+            for name, shape in [("W", [d[i], d[i - 1]]), ("b", [d[i]])][: 1 + spec["bias"]]:
+                node[f"{name}{i}"] = self.declare(f"layer{i}.{name}", shape, self.parameters)
+        z = self.declare("x", [d[0], 1], self.inputs)
+        for i in range(1, len(d)):
+            z = add("matmul", node[f"W{i}"], z)
+            z = add("add", z, add("reshape", node[f"b{i}"], [d[i], 1])) if spec["bias"] else z
+            z = self._activated(spec, z) if i < len(d) - 1 else z
+        return z
+
+    def _attention(self, spec: Object) -> int:
+        d, t, v, w, score = (spec[key] for key in ("widths", "tokens", "value_dim", "mlp_width", "score"))
+        node, add, norm, biased = dict[str, int](), self.add, spec["norm"], spec["qk_bias"]
+        for i, a in enumerate(spec["attention_dims"], 1):
+            shapes = {"Q": [a, d[i - 1]], "K": [a, d[i - 1]]}
+            shapes |= {"V": [d[i], d[i - 1]]} if v is None else {"U": [v, d[i - 1]], "O": [d[i], v]}
+            shapes |= {"b_q": [a], "b_k": [a]} if biased else {}
+            heads = {f"head{h}.{x}": shape for h in range(1, spec["heads"] + 1) for x, shape in shapes.items()}
+            for name, shape in (heads | ({"W1": [w, d[i]], "W2": [d[i], w]} if w else {})).items():
+                node[f"layer{i}.{name}"] = self.declare(f"layer{i}.{name}", shape, self.parameters)
+        z = self.declare("X", [d[0], t], self.inputs)
+
+        def scored(weight: str, bias: str, y: int) -> int:
+            x = add("matmul", node[weight], y)
+            a = self.shapes[x][0]
+            return add("add", x, add("broadcast", add("reshape", node[bias], [a, 1]), [a, t])) if biased else x
+
+        for i in range(1, len(d)):
+            y, total = self._normed(norm, z), -1
+            for head in (f"layer{i}.head{h}." for h in range(1, spec["heads"] + 1)):
+                q, k = scored(head + "Q", head + "b_q", y), scored(head + "K", head + "b_k", y)
+                s = add("matmul", add("transpose", k, [1, 0]), q)
+                s = add("exp", s) if score == "softmax" else s
+                if spec["causal"]:
+                    _afford(self.spent + t * t * ENTRY_WORK, self.budget)
+                    s = add("mul", s, add("const", [t, t], [int(i <= j) for i in range(t) for j in range(t)]))
+                if score != "lightning":
+                    s = add("mul", s, add("broadcast", add("recip", add("sum", s, 0)), [t, t]))
+                o = add("matmul", add("matmul", node[head + ("V" if v is None else "U")], y), s)
+                o = o if v is None else add("matmul", node[head + "O"], o)
+                total = o if total < 0 else add("add", total, o)
+            z = add("add", z, total) if spec["residual"] else total
+            if w is not None:
+                hidden = self._activated(spec, add("matmul", node[f"layer{i}.W1"], self._normed(norm, z)))
+                hidden = add("matmul", node[f"layer{i}.W2"], hidden)
+                z = add("add", z, hidden) if spec["residual"] else hidden
+        return z
 
 
-def attention_program(spec: Object, program: Program) -> Program:
-    """Return the program of kind attention."""
-    d, t, v, w, k = spec["widths"], spec["tokens"], spec["value_dim"], spec["mlp_width"], power(spec)
-    node: dict[str, int] = {}
-    for i, a in enumerate(spec["attention_dims"], 1):
-        shapes = {"Q": [a, d[i - 1]], "K": [a, d[i - 1]]}
-        shapes |= {"V": [d[i], d[i - 1]]} if v is None else {"U": [v, d[i - 1]], "O": [d[i], v]}
-        shapes |= {"b_q": [a], "b_k": [a]} if spec["qk_bias"] else {}
-        for h in range(1, spec["heads"] + 1):
-            for letter, shape in shapes.items():
-                name = f"layer{i}.head{h}.{letter}"
-                node[name] = program.declare(name, shape, program.parameters)
-        for name, shape in ((f"layer{i}.W1", [w, d[i]]), (f"layer{i}.W2", [d[i], w])) if w else ():
-            node[name] = program.declare(name, shape, program.parameters)
-    z = program.declare("X", [d[0], t], program.inputs)
-    add = program.add
-
-    def scored(weight: str, bias: str, a: int) -> int:
-        y = add("matmul", node[weight], z)
-        column = add("reshape", node[bias], [a, 1]) if spec["qk_bias"] else None
-        return y if column is None else add("add", y, add("broadcast", column, [a, t]))
-
-    for i, a in enumerate(spec["attention_dims"], 1):
-        total = -1
-        for h in range(1, spec["heads"] + 1):
-            head = f"layer{i}.head{h}."
-            q, key = scored(head + "Q", head + "b_q", a), scored(head + "K", head + "b_k", a)
-            s = add("matmul", add("transpose", key, [1, 0]), q)
-            if spec["causal"]:
-                program.size([t, t])
-                mask = [int(row <= column) for row in range(t) for column in range(t)]
-                s = add("mul", s, add("const", [t, t], mask))
-            y = add("matmul", add("matmul", node[head + ("V" if v is None else "U")], z), s)
-            y = y if v is None else add("matmul", node[head + "O"], y)
-            total = y if total < 0 else add("add", total, y)
-        z = add("add", z, total) if spec["residual"] else total
-        if w is not None:
-            hidden = add("matmul", node[f"layer{i}.W1"], z)
-            hidden = add("pow", hidden, k) if k >= 2 else hidden
-            hidden = add("matmul", node[f"layer{i}.W2"], hidden)
-            z = add("add", z, hidden) if spec["residual"] else hidden
-    return program.finish(z)
-
-
-# ---- Section 3: the Jacobian at the points, one direction or one row at a time ----
-
-
-def _matmul(A: Vector, B: Vector, sides: tuple[int, int, int, int], p: int) -> Vector:
-    """Multiply `batch` pairs of matrices, n×k by k×m, stored row-major one after the other."""
-    batch, n, k, m = sides
-    out: Vector = []
-    for i in range(batch):
-        columns = [B[i * k * m + j : (i + 1) * k * m : m] for j in range(m)]
-        for start in range(i * n * k, (i + 1) * n * k, k):
-            row = A[start : start + k]
-            out += [sum(map(mul, row, column)) % p for column in columns]
-    return out
-
-
-def _sum(A: Vector, B: Vector, p: int) -> Vector:
-    return [(x + y) % p for x, y in zip(A, B, strict=True)]
-
-
-def _flip(rows: list[Vector]) -> list[Vector]:
+# ---- Linear algebra mod p ----
+def _flip(rows: Iterable[Vector]) -> Matrix:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-class Jacobian:
-    """The Jacobian of a program at the points of section 3; it is never formed as a whole."""
-
-    def __init__(self, program: Program, program_digest: str, p: int, seed: int) -> None:
-        self.program, self.p = program, p
-        self.message = f"ffrank point 1\n{program_digest}\n{p}\n{seed}\n"
-        self.theta = stream(self.message + "0", p, program.P)
-        self._sources: dict[int, Vector] = {}
-        parameters, instructions = len(program.parameters), range(program.first, len(program.shapes))
-        moving = set(range(parameters, program.first))  # the nodes that depend on the inputs
-        for node in instructions:
-            if not moving.isdisjoint(program.operands[node]):
-                moving.add(node)
-        self.moving = [node for node in instructions if node in moving]
-        self.fixed = [node for node in instructions if node not in moving]  # computed only once
-        self.values: list[Vector] = [[] for _ in program.shapes]
-        self.values[:parameters] = self._by_node(self.theta, 0, parameters)
-        self._evaluate(self.fixed, self.values)
-
-    def at(self, i: int) -> list[Vector]:
-        """Return the values of all nodes at the input X_i."""
-        program, values = self.program, list(self.values)
-        first, parameters = program.first, len(program.parameters)
-        X = stream(f"{self.message}{i}", self.p, program.n)
-        values[parameters:first] = self._by_node(X, parameters, first)
-        self._evaluate(self.moving, values)
-        return values
-
-    def _by_node(self, entries: Vector, start: int, stop: int) -> list[Vector]:
-        ends = accumulate(self.program.sizes[start:stop], initial=0)
-        return [entries[i:j] for i, j in pairwise(ends)]
-
-    def _evaluate(self, nodes: Vector, values: list[Vector]) -> None:
-        for node in nodes:
-            values[node] = self._apply(node, [values[a] for a in self.program.operands[node]])
-
-    def _apply(self, node: int, args: list[Vector]) -> Vector:
-        """Return what the instruction makes of its operands' entries."""
-        p = self.p
-        op, *rest = self.program.made[node]
-        if op == "matmul":
-            a, b = (self.program.shapes[x] for x in rest)
-            return _matmul(args[0], args[1], (prod(a[:-2]), a[-2], a[-1], b[-1]), p)
-        if op == "add":
-            return _sum(args[0], args[1], p)
-        if op == "mul":
-            return [x * y % p for x, y in zip(args[0], args[1], strict=True)]
-        if op == "pow":
-            return [pow(x, rest[1], p) for x in args[0]]
-        if op in ("neg", "const"):
-            return [-x % p for x in args[0]] if op == "neg" else [x % p for x in rest[1]]
-        if op == "sum":
-            block, inner = (prod(self.program.shapes[rest[0]][axis:]) for axis in (rest[1], rest[1] + 1))
-            blocks = (args[0][i : i + block] for i in range(0, len(args[0]), block))
-            return [sum(entries[j::inner]) % p for entries in blocks for j in range(inner)]
-        if op == "reshape":
-            return args[0]
-        if node not in self._sources:
-            self._sources[node] = _sources(self.program, node)
-        entries = args[0] if len(args) == 1 else [x for arg in args for x in arg]
-        return [entries[i] for i in self._sources[node]]
-
-    def tangents(self, direction: Vector) -> list[Vector | None]:
-        """Return the derivatives of the nodes without inputs along a direction in parameter space; None is zero."""
-        tangents: list[Vector | None] = [None] * len(self.program.shapes)
-        for node, part in enumerate(self._by_node(direction, 0, len(self.program.parameters))):
-            tangents[node] = part if any(part) else None
-        self._push(self.fixed, self.values, tangents)
-        return tangents
-
-    def derivative(self, values: list[Vector], tangents: list[Vector | None]) -> Vector:
-        """Return the derivatives of the output entries from the values at an input and from `tangents`."""
-        tangents = list(tangents)
-        self._push(self.moving, values, tangents)
-        return tangents[self.program.output] or [0] * self.program.m
-
-    def block(self, i: int, columns: Iterable[int]) -> list[Vector]:
-        """Return all rows of input i, in these columns, one derivative a column (only for --full)."""
-        values, P = self.at(i), self.program.P
-        units = ([int(j == column) for j in range(P)] for column in columns)
-        return _flip([self.derivative(values, self.tangents(unit)) for unit in units])
-
-    def _push(self, nodes: Vector, values: list[Vector], tangents: list[Vector | None]) -> None:
-        for node in nodes:
-            parts = [tangents[a] for a in self.program.operands[node]]
-            if any(part is not None for part in parts):
-                tangents[node] = self._tangent(node, [values[a] for a in self.program.operands[node]], parts)
-
-    def _tangent(self, node: int, args: list[Vector], parts: list[Vector | None]) -> Vector:
-        op, *rest = self.program.made[node]
-        if op in ("mul", "matmul"):  # the product rule
-            (a, b), (da, db) = args, parts
-            left = None if da is None else self._apply(node, [da, b])
-            right = None if db is None else self._apply(node, [a, db])
-            return left or right or [] if left is None or right is None else _sum(left, right, self.p)
-        full = [[0] * len(arg) if part is None else part for arg, part in zip(args, parts, strict=True)]
-        if op == "pow":
-            return [rest[1] * pow(x, rest[1] - 1, self.p) * dx % self.p for x, dx in zip(args[0], full[0], strict=True)]
-        return self._apply(node, full)  # the other instructions are linear
+def _apply(rows: Iterable[Vector], w: Vector, p: int) -> Vector:
+    return [sum(map(mul, row, w)) % p for row in rows]
 
 
-def _sources(program: Program, node: int) -> Vector:
-    """Return, for an instruction that only moves entries, from where each entry of the result comes."""
-    op, how = program.made[node][0], program.made[node][-1]
-    result, shapes = program.shapes[node], [program.shapes[a] for a in program.operands[node]]
-    if op == "concat":
-        axis = program.made[node][1]
-        starts = accumulate(map(prod, shapes), initial=0)
-        blocks = [(start, prod(shape[axis:])) for start, shape in zip(starts, shapes, strict=False)]
-        return [start + o * n + i for o in range(prod(result[:axis])) for start, n in blocks for i in range(n)]
-    shape = shapes[0]
-    strides, offset = [prod(shape[axis + 1 :]) for axis in range(len(shape))], 0
-    if op == "transpose":
-        strides = [strides[axis] for axis in how]
-    elif op == "slice":
-        offset = sum(start * stride for (start, _, _), stride in zip(how, strides, strict=True))
-        strides = [step * stride for (_, _, step), stride in zip(how, strides, strict=True)]
-    else:  # broadcast
-        strides = [0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True)]
-        strides = [0] * (len(result) - len(shape)) + strides
-    indices = [offset]
-    for size, stride in zip(result, strides, strict=True):
-        indices = [i + stride * j for i in indices for j in range(size)] if size > 1 else indices
-    return indices
-
-
-def rank(rows: Iterable[Vector], p: int, enough: int) -> int:
-    """Return the rank of a matrix mod p by elimination, or `enough` if it is at least that."""
+def rank(rows: Iterable[Vector], p: int, enough: int) -> int:  # by elimination; `enough` if it is at least that
     echelon: list[tuple[int, Vector]] = []  # (pivot column, the row from there on, beginning with 1)
     for row in rows:
-        if len(echelon) == enough:
-            break
         for column, pivot in echelon:
             if factor := row[column]:
                 row = row[:column] + [(x - factor * y) % p for x, y in zip(row[column:], pivot, strict=True)]  # noqa: PLW2901
         lead = next((j for j, x in enumerate(row) if x), None)
-        if lead is not None:
-            inverse = pow(row[lead], -1, p)
-            echelon.append((lead, [x * inverse % p for x in row[lead:]]))
+        if lead is not None and len(echelon) < enough:
+            echelon.append((lead, [x * pow(row[lead], -1, p) % p for x in row[lead:]]))
+        if len(echelon) == enough:
+            break
     return len(echelon)
 
 
+def inverse(A: Matrix, p: int) -> Matrix | None:  # None if it is singular
+    n = len(A)
+    rows = [row + [int(i == j) for j in range(n)] for i, row in enumerate(A)]
+    for j in range(n):
+        i = next((i for i in range(j, n) if rows[i][j]), None)
+        if i is None:
+            return None
+        rows[i], rows[j] = rows[j], [x * pow(rows[i][j], -1, p) % p for x in rows[i]]
+        reduced = ([(x - row[j] * y) % p for x, y in zip(row, rows[j], strict=True)] for row in rows)
+        rows = [rows[j] if i == j else row for i, row in enumerate(reduced)]
+    return [row[n:] for row in rows]
+
+
+def is_square(x: int, p: int) -> bool:  # a nonzero square mod an odd prime
+    return pow(x, (p - 1) // 2, p) == 1
+
+
+def root(x: int, p: int) -> int:  # in 1 … (p − 1)/2, as Tonelli and Shanks find it; a ValueError if there is none
+    if not is_square(x, p):
+        raise ValueError
+    twos = ((p - 1) & (1 - p)).bit_length() - 1
+    odd = (p - 1) >> twos
+    s, rest = pow(x, (odd + 1) // 2, p), pow(x, odd, p)  # s² = x · rest, and rest has order a power of 2
+    unit = pow(next(z for z in range(2, p) if not is_square(z, p)), odd, p)
+    for i in range(twos - 2, -1, -1):
+        s, rest = (s, rest) if pow(rest, 1 << i, p) == 1 else (s * unit % p, rest * unit * unit % p)
+        unit = unit * unit % p
+    return min(s, p - s)
+
+
+# ---- Section 3: the map and its derivatives at the points ----
+VALUES: dict[str, Callable[..., Vector]] = {
+    "add": lambda p, a, b: [(x + y) % p for x, y in zip(a, b, strict=True)],
+    "mul": lambda p, a, b: [x * y % p for x, y in zip(a, b, strict=True)],
+    "const": lambda p, _, entries: [x % p for x in entries],
+    "neg": lambda p, a: [-x % p for x in a],
+    "pow": lambda p, a, k: [pow(x, k, p) for x in a],
+    "reshape": lambda _, a, __: a,
+    "sqrt": lambda p, a: [root(x, p) for x in a],
+    "recip": lambda p, a: [pow(x, -1, p) for x in a],
+}
+SLOPES: dict[str, Callable[..., int]] = {  # the derivative at x, where the value is y
+    "pow": lambda p, x, _, k: k * pow(x, k - 1, p),
+    "exp": lambda _, __, y: y,
+    "sqrt": lambda p, _, y: pow(2 * y, -1, p),
+    "recip": lambda _, __, y: -y * y,
+}
+
+
+class Points:  # the points of a program mod p, and what it is there; the Jacobian is never formed as a whole
+    def __init__(self, program: Program, program_digest: str, p: int, seed: int, related: Sequence[Any] = ()) -> None:
+        self.program, self.p, self.related = program, p, related
+        self.message = f"ffrank point 1\n{program_digest}\n{p}\n{seed}\n"
+        self.movers: dict[int, Vector] = {}  # of instructions that only move entries, where they come from
+
+    def theta(self, label: str = "0") -> Vector:
+        return stream(self.message + label, self.p, self.program.P)
+
+    def at(self, theta: Vector, label: str, redraws: Vector, nodes: Iterable[int] | None = None) -> Matrix:
+        """Return the values of all nodes, or of these, at the inputs with a label."""
+        program, p, base = self.program, self.p, self.message + label
+        X = stream(f"{base}\n{redraws[0]}" if redraws[0] else base, p, program.n)
+        sizes = [(f"{base}\nexp {e}\n{redraws[e]}", program.sizes[node]) for node, e in program.exponentials.items()]
+        formal = list(chain(*(stream(message, p, size, 1) for message, size in sizes)))
+        for j, terms in self.related:
+            formal[j] = prod(pow(formal[b], c, p) for b, c in terms) % p
+        values, entries = self._by_node(theta + X), iter(formal)
+        for node in program.exponentials:
+            values[node] = list(islice(entries, program.sizes[node]))
+        try:
+            for node in range(program.first, len(program.shapes)) if nodes is None else nodes:
+                values[node] = values[node] or self._value(node, [values[a] for a in program.operands[node]])
+        except ValueError:
+            raise Invalid("a point is no point: a root or a reciprocal has no value there") from None
+        return values
+
+    def _by_node(self, entries: Vector) -> Matrix:
+        ends = pairwise(accumulate(self.program.sizes[: self.program.first], initial=0))
+        return [entries[i:j] for i, j in ends] + [[] for _ in self.program.shapes[self.program.first :]]
+
+    def _value(self, node: int, args: Matrix) -> Vector:
+        p, (op, *rest), shapes = self.p, self.program.made[node], self.program.shapes
+        if op in VALUES:
+            return VALUES[op](p, *args, *rest[len(args) :])
+        if op == "matmul":
+            a, b = (shapes[x] for x in rest)
+            return _matmul(args[0], args[1], (prod(a[:-2]), a[-2], a[-1], b[-1]), p)
+        if op == "sum":
+            block, inner = (prod(shapes[rest[0]][axis:]) for axis in (rest[1], rest[1] + 1))
+            blocks = (args[0][i : i + block] for i in range(0, len(args[0]), block))
+            return [sum(entries[j::inner]) % p for entries in blocks for j in range(inner)]
+        if op == "concat":
+            parts = [(arg, prod(shapes[a][rest[0] :])) for arg, a in zip(args, rest[1:], strict=True)]
+            outer = range(prod(shapes[node][: rest[0]]))
+            return [x for o in outer for arg, n in parts for x in arg[o * n : (o + 1) * n]]
+        if node not in self.movers:
+            self.movers[node] = _movers(op, rest[1], shapes[rest[0]], shapes[node])
+        return [args[0][i] for i in self.movers[node]]
+
+    def derivative(self, values: Matrix, direction: Vector) -> Vector:
+        """Return the derivatives of the output entries along a direction in parameter space."""
+        program, tangents = self.program, list[Vector | None]()  # None is zero
+        for part in self._by_node(direction + [0] * program.n)[: program.first]:
+            tangents.append(part if any(part) else None)
+        for node in range(program.first, len(program.shapes)):
+            parts = [tangents[a] for a in program.operands[node]]
+            args = [values[a] for a in program.operands[node]]
+            tangents.append(self._tangent(node, values[node], args, parts) if any(parts) else None)
+        return tangents[program.output] or [0] * program.m
+
+    def _tangent(self, node: int, value: Vector, args: Matrix, parts: list[Vector | None]) -> Vector:
+        p, (op, *rest) = self.p, self.program.made[node]
+        if op in ("mul", "matmul"):  # the product rule
+            (a, b), (da, db) = args, parts
+            both = ([self._value(node, [da, b])] if da else []) + ([self._value(node, [a, db])] if db else [])
+            return both[0] if len(both) == 1 else VALUES["add"](p, *both)
+        full = [part or [0] * len(arg) for arg, part in zip(args, parts, strict=True)]
+        if op in SLOPES:
+            slopes = (SLOPES[op](p, x, y, *rest[1:]) for x, y in zip(args[0], value, strict=True))
+            return [slope * dx % p for slope, dx in zip(slopes, full[0], strict=True)]
+        return self._value(node, full)  # the other instructions are linear
+
+    def products(self, rows: Sequence[int], directions: Sequence[Vector], redraws: Callable[[int], Vector]) -> Matrix:
+        """Return the products of these rows of the Jacobian with some vectors: a derivative for each, at each input."""
+        theta, m, out = self.theta(), self.program.m, [Vector() for _ in directions]
+        for i, group in groupby(rows, lambda row: row // m):
+            values, entries = self.at(theta, f"{i + 1}", redraws(i)), [row % m for row in group]
+            for product, direction in zip(out, directions, strict=True):
+                derivative = self.derivative(values, direction)
+                product += [derivative[entry] for entry in entries]
+        return out
+
+
+def _matmul(A: Vector, B: Vector, sides: tuple[int, int, int, int], p: int) -> Vector:
+    (batch, n, k, m), out = sides, Vector()  # so many pairs of matrices, n×k and k×m, row-major, one after the other
+    for i in range(batch):
+        columns = [B[i * k * m + j : (i + 1) * k * m : m] for j in range(m)]
+        rows = (A[start : start + k] for start in range(i * n * k, (i + 1) * n * k, k))
+        out += [sum(map(mul, row, column)) % p for row in rows for column in columns]
+    return out
+
+
+def _movers(op: str, how: Any, shape: Shape, result: Shape) -> Vector:
+    """Return from where each entry of a transpose, slice or broadcast comes: what each axis of the result adds."""
+    axes = [[i * prod(shape[axis + 1 :]) for i in range(n)] for axis, n in enumerate(shape)]
+    if op == "transpose":
+        axes = [axes[axis] for axis in how]
+    elif op == "slice":
+        axes = [axis[slice(*cut)] for axis, cut in zip(axes, how, strict=True)]
+    else:
+        axes = [[0]] * (len(result) - len(shape)) + axes
+        axes = [axis if len(axis) == n else [0] * n for axis, n in zip(axes, result, strict=True)]
+    return reduce(lambda indices, axis: [i + j for i in indices for j in axis], axes, [0])
+
+
+def redrawn(block: Sequence[Any], points: int, program: Program, where: str) -> Callable[[int], Vector]:
+    """Check a list of redraws (section 3.1) of so many points, and return what gives the numbers of each."""
+    sources = 1 + len(program.exponentials)
+    good = not block or (any(map(any, block)) and len(block) == points and {len(x) for x in block} == {sources})
+    _require(
+        good, f"{where}: redraws: not one list of {sources} numbers for each of {points} points, or none for zeros"
+    )
+    return lambda i: block[i] if block else [0] * sources
+
+
 # ---- Section 4: witnesses ----
+def _check_pivots(where: str, block: Object, limits: tuple[int, int], solutions: Sequence[str], p: int) -> None:
+    r, k = len(block["rows"]), _challenges(p)
+    _require(len(block["columns"]) == r, f"{where}: {r} rows, but {len(block['columns'])} columns")
+    for name, limit in zip(("rows", "columns"), limits, strict=True):
+        good = all(i < j for i, j in pairwise([*block[name], limit]))
+        _require(good, f"{where}: the {name} do not increase, or are out of range")
+    for witness in (block[name] for name in solutions):
+        _require(len(witness) == k, f"{where}: {len(witness)} solutions, but there are {k} challenges")
+        good = all(len(w) == r and max(w, default=0) < p for w in witness)
+        _require(good, f"{where}: a solution is not {r} numbers less than the prime")
 
 
-def challenges(purpose: str, block: Object, limits: tuple[int, int], c: Object) -> list[Vector]:
-    """Check the form of a witness and draw its challenges from everything that is claimed."""
-    rows, columns, witness, p = block["rows"], block["columns"], block["witness"], c["prime"]
-    r, k = len(rows), next(k for k in range(1, 121) if p**k >= 2**120)
-    _require(len(columns) == r, f"{purpose} witness: {r} rows, but {len(columns)} columns")
-    for name, indices, limit in (("rows", rows, limits[0]), ("columns", columns, limits[1])):
-        _require(all(i < j for i, j in pairwise(indices)), f"{purpose} witness: the {name} do not increase")
-        _require(not indices or indices[-1] < limit, f"{purpose} witness: the {name} are out of range")
-    _require(len(witness) == k, f"{purpose} witness: {len(witness)} solutions, but there are {k} challenges")
-    _require(all(len(w) == r for w in witness), f"{purpose} witness: a solution has not the length {r}")
-    _require(all(x < p for w in witness for x in w), f"{purpose} witness: a residue is not less than the prime")
+def _challenges(p: int) -> int:
+    return next(k for k in range(1, 121) if p**k >= 2**120)
+
+
+def check_witness(
+    purpose: str, block: Object, shape: tuple[int, int], products: Callable[[Matrix], Matrix], c: Object, full: bool
+) -> None:
+    """Check T[rows, columns] w = b for all challenges b. `products` gives those of T[rows, :] with some vectors."""
+    rows, columns, p = block["rows"], block["columns"], c["prime"]
+    _check_pivots(f"{purpose} witness", block, shape, ["witness"], p)
     claim = {"claim": purpose, "program": c["program_digest"], "prime": p, "seed": c["seed"]}
     claim |= {"inputs": block.get("inputs", 0), "rows": rows, "columns": columns}
-    return [stream(f"ffrank challenge 1\n{digest(claim)}\n{j}", p, r) for j in range(k)]
+    claim |= {"redraws": block["redraws"]} if block.get("redraws") else {}
+    message = f"ffrank challenge 1\n{digest(claim)}\n"
+    targets = [stream(f"{message}{j}", p, len(rows)) for j in range(_challenges(p))]
 
+    def spread(w: Sequence[int]) -> Vector:
+        entries = dict(zip(columns, w, strict=True))
+        return [entries.get(j, 0) for j in range(shape[1])]
 
-def _direction(columns: Vector, w: Vector, length: int) -> Vector:
-    entries = dict(zip(columns, w, strict=True))
-    return [entries.get(column, 0) for column in range(length)]
-
-
-def check_lower(jacobian: Jacobian, lower: Object, targets: list[Vector], full: bool) -> None:
-    """Check J[rows, columns] w = b: one derivative of the network at each input that has a row."""
-    program, rows, columns = jacobian.program, lower["rows"], lower["columns"]
-    starts = [jacobian.tangents(_direction(columns, w, program.P)) for w in lower["witness"]]
-    by_input: dict[int, list[tuple[int, int]]] = {}  # of each input that has a row, (position in rows, output entry)
-    for position, row in enumerate(rows):
-        by_input.setdefault(row // program.m + 1, []).append((position, row % program.m))
-    for i, entries in by_input.items():
-        values = jacobian.at(i)
-        for start, target in zip(starts, targets, strict=True):
-            derivative = jacobian.derivative(values, start)
-            good = all(derivative[entry] == target[position] for position, entry in entries)
-            _require(good, "lower witness: J w = b fails, so the minor is not proven regular")
+    solved = products([spread(w) for w in block["witness"]]) == targets
+    _require(solved, f"{purpose} witness: a challenge is not met, so the minor is not proven regular")
     if full:
-        blocks = ((jacobian.block(i, columns), entries) for i, entries in by_input.items())
-        minor = (block[entry] for block, entries in blocks for _, entry in entries)
-        _require(rank(minor, jacobian.p, len(rows)) == len(rows), "lower witness: the minor is singular")
+        minor = products([[int(i == j) for i in range(shape[1])] for j in columns])
+        _require(rank(minor, p, len(rows)) == len(rows), f"{purpose} witness: the minor is singular")
+
+
+# ---- Sections 3.2 and 3.3: the exponents are independent, and so are the roots ----
+def check_exponents(points: Points, exponents: Object, c: Object, full: bool) -> None:
+    program, p, redraws = points.program, points.p, exponents["redraws"]
+    operands, T = [program.operands[node][0] for node in program.exponentials], list[Vector]()
+    good = not redraws or (any(redraws) and len(redraws) == len(exponents["rows"]))
+    _require(good, "exponents: redraws: expected none, or those of each row")
+    for position, i in enumerate(exponents["rows"]):
+        theta = points.theta(f"exponents {i}")
+        counts = redrawn(redraws[position] if redraws else [], 2, program, "exponents")
+        both = (points.at(theta, f"exponents {i} {j}", counts(j - 1)) for j in (1, 2))
+        z, other = ([x for node in operands for x in values[node]] for values in both)
+        for j, terms in points.related:
+            related = all((x[j] - sum(c * x[b] for b, c in terms)) % p == 0 for x in (z, other))
+            _require(related, f"exponents: the relation of {j} does not hold in row {i}")
+        T.append([(x - y) % p for x, y in zip(z, other, strict=True)])
+    shape = LARGEST + 1, exponents["count"]
+    check_witness("exponents", exponents, shape, lambda ws: [_apply(T, w, p) for w in ws], c, full)
+
+
+def check_roots(points: Points, roots: list[Object]) -> None:
+    """Check that the characters of each stage's arguments, and a constant, are independent over F_2."""
+    program, theta = points.program, points.theta()
+    for s, (stage, arguments) in enumerate(zip(roots, program.arguments, strict=True), 1):
+        where, needed, characters = f"roots of stage {s}", set(arguments), list[Vector]()
+        for node in range(len(program.shapes) - 1, -1, -1):
+            needed.update(program.operands[node] if node in needed and node not in program.exponentials else ())
+        nodes = [node for node in range(program.first, len(program.shapes)) if node in needed]
+        redraws = redrawn(stage["redraws"], stage["count"] + 1, program, where)
+        for position, i in enumerate(stage["rows"]):
+            values = points.at(theta, f"roots {s} {i}", redraws(position), nodes)
+            entries = [x for node in arguments for x in values[node]]
+            _require(all(entries), f"{where}: an argument is 0 in row {i}")
+            characters.append([1, *(int(not is_square(x, points.p)) for x in entries)])
+        regular = rank(characters, 2, len(characters)) == stage["count"] + 1
+        _require(regular, f"{where}: the characters are dependent over F_2")
 
 
 # ---- Section 6: symmetry generators ----
+Key = Any  # the name of a parameter, or a function of the weights that gives a matrix
+Action = tuple[str, int, tuple[Key, ...]]  # (W, c, factors): dW += c · their product; X is ξ, and XT is ξᵀ
+Block = tuple[str, int, int, list[Action]]  # a matrix ξ and what it does: full n×m, or n×n: skew, centred, diagonal
+Family = tuple[Object, list[Block]]  # the entry of `generators`, and the parts of its ξ
+Reach = tuple[int, Key] | None  # a number of columns and the matrix, or all directions
+X, XT = "ξ", "ξᵀ"
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """A matrix mod p."""
+def _dimension(kind: str, n: int, m: int) -> int:
+    return {"full": n * m, "skew": n * (n - 1) // 2, "centred": (n - 1) * (n - 2) // 2, "diagonal": n}[kind]
 
-    rows: list[Vector]
+
+def _matrix(kind: str, n: int, m: int, xi: Vector) -> Any:  # ξ: its rows, or the tuple of a diagonal
+    if kind in ("full", "diagonal"):
+        return tuple(xi) if kind == "diagonal" else [xi[i : i + m] for i in range(0, len(xi), m)]
+    n -= kind == "centred"
+    entry = dict(zip(((x, y) for x in range(n) for y in range(x + 1, n)), xi, strict=True))
+    S = [[entry.get((x, y), -entry.get((y, x), 0)) for y in range(n)] for x in range(n)]
+    for _ in range(2 if kind == "centred" else 0):  # multiply by the u_x from the left, then from the right
+        S = [[x - y for x, y in zip([*column, 0], [0, *column], strict=True)] for column in _flip(S)]
+    return S
+
+
+class Weights(dict[Key, Matrix]):  # the parameters as matrices, biases as columns; what is made of them is kept
     p: int
 
-    def __matmul__(self, other: Matrix) -> Matrix:
-        columns = list(zip(*other.rows, strict=True))
-        return Matrix([[sum(map(mul, row, column)) % self.p for column in columns] for row in self.rows], self.p)
+    def __missing__(self, key: Key) -> Matrix:
+        self[key] = key(self)
+        return self[key]
 
-    def __add__(self, other: Matrix) -> Matrix:
-        return Matrix([_sum(a, b, self.p) for a, b in zip(self.rows, other.rows, strict=True)], self.p)
+    def product(self, factors: Iterable[Any]) -> Matrix:  # of matrices, diagonals (tuples) and numbers (1×1)
+        def times(A: Any, B: Any) -> Matrix:
+            if isinstance(A, tuple) or len(A) == len(A[0]) == 1:
+                scales = A if isinstance(A, tuple) else A[0] * len(B)
+                return [[c * x % self.p for x in row] for c, row in zip(scales, B, strict=True)]
+            if isinstance(B, tuple):
+                return [[c * x % self.p for c, x in zip(B, row, strict=True)] for row in A]
+            columns = list(zip(*B, strict=True))
+            return [_apply(columns, row, self.p) for row in A]
 
-    def __neg__(self) -> Matrix:
-        return Matrix([[-x % self.p for x in row] for row in self.rows], self.p)
-
-    @property
-    def T(self) -> Matrix:
-        """The transpose."""
-        return Matrix(_flip(self.rows), self.p)
-
-    def scaled(self, factors: Sequence[int]) -> Matrix:
-        """Multiply row j by the j-th factor, or all rows by the only factor."""
-        factors = factors if len(factors) > 1 else [*factors] * len(self.rows)
-        return Matrix([[c * x % self.p for x in row] for c, row in zip(factors, self.rows, strict=True)], self.p)
+        return reduce(times, factors)
 
 
-Weights = dict[str, Matrix]  # biases are columns
-Act = Callable[[Weights, Vector, int], Weights]  # (weights, ξ, p) to dW for each weight that moves
-Listed = tuple[str, int, int | None, tuple[int, Act]]  # rule, layer, head, (dimension, what it does)
-Family = tuple[Object, Act]  # the entry of `generators`, and what it does
+class Symmetries:  # all families of generators of an architecture: the columns of T
+    def __init__(self, spec: Object, program: Program) -> None:
+        self.spec, self.k, self.families = spec, power(spec), list[Family]()
+        self.names = {name for name, _ in program.parameters}  # what an action does to others is left out
+        (self._mlp if spec["kind"] == "mlp" else self._attention)()
 
+    def _add(self, rule: str, layer: int, head: int | None, *blocks: Block) -> None:
+        kept = [(kind, n, m, [x for x in actions if x[0] in self.names]) for kind, n, m, actions in blocks]
+        kept = [block for block in kept if block[3]]
+        if dimension := sum(_dimension(*block[:3]) for block in kept):
+            self.families.append((dict(zip(FAMILY, (rule, layer, head, dimension), strict=True)), kept))
 
-def _matrix(entries: Vector, columns: int, p: int) -> Matrix:
-    return Matrix([entries[i : i + columns] for i in range(0, len(entries), columns)], p)
+    def _each(self, rule: str, layer: int, head: int | None, rows: Object, *right: Key, m: int = 1) -> None:
+        self._add(rule, layer, head, *(("full", n, m, [(W, 1, (X, *right))]) for W, n in rows.items()))
 
+    def _left(self, *names: str) -> list[Action]:
+        return [(W, 1, (X, W)) for W in names]
 
-def _skew(xi: Vector, d: int, p: int) -> Matrix:
-    entry = dict(zip(((x, y) for x in range(d) for y in range(x + 1, d)), xi, strict=True))
-    return Matrix([[entry.get((x, y), -entry.get((y, x), 0)) for y in range(d)] for x in range(d)], p)
+    def _right(self, *names: str, c: int = -1) -> list[Action]:
+        return [(W, c, (W, X)) for W in names]
 
+    def _chain(self, *keys: Key) -> Key:
+        return lambda W: W.product(W[key] for key in keys)
 
-def _basis(d: int, left: list[str], right: Sequence[str] = (), dual: Sequence[str] = ()) -> tuple[int, Act]:
-    """Change a basis by C (d×d): dW = C W for `left`, −W C for `right`, −Cᵀ W for `dual`."""
+    def _ones(self, n: int, m: int) -> Key:
+        return lambda _: [[1] * m] * n
 
-    def act(W: Weights, xi: Vector, p: int) -> Weights:
-        C = _matrix(xi, d, p)
-        change = {x: C @ W[x] for x in left}
-        return change | {x: -(W[x] @ C) for x in right} | {x: -(C.T @ W[x]) for x in dual}
+    def _neurons(self, rule: str, i: int, n: int, incoming: list[str], outgoing: str) -> None:
+        if self.k:
+            rule, kind = ("neuron-scaling", "diagonal") if self.k > 1 else (rule, "full")
+            self._add(rule, i, None, (kind, n, n, self._left(*incoming) + self._right(outgoing, c=-self.k)))
 
-    return d * d, act
+    def _mlp(self) -> None:
+        for i, n in enumerate(self.spec["widths"][1:-1], 1):
+            W, b, W_next, b_next = (f"layer{j}.{x}" for j in (i, i + 1) for x in "Wb")
+            self._neurons("layer-basis", i, n, [W, b], W_next)
+            if self.k == 1:
+                self._add("translation", i, None, ("full", n, 1, [(b, 1, (X,)), (b_next, -1, (W_next, X))]))
 
+    def _attention(self) -> None:
+        spec, d, dims, norm = self.spec, self.spec["widths"], self.spec["attention_dims"], self.spec["norm"]
+        v, w, H, bias, t = (spec[key] for key in ("value_dim", "mlp_width", "heads", "qk_bias", "tokens"))
+        everywhere = spec["residual"] or norm == "layer"  # the reach
+        passes = spec["score"] != "softmax" and norm == "none" and not everywhere and (w is None or self.k > 0)
+        rank_one, R = t == 1 or (d[0] == 1 and not bias), None
+        for i, a in enumerate(dims, 1):
+            W1, W2, heads = f"layer{i}.W1", f"layer{i}.W2", [f"layer{i}.head{h}." for h in range(1, H + 1)]
+            for h, head in enumerate(heads, 1):
+                self._head(i, h, head, rank_one)
+            if spec["score"] == "lightning" and v is None and not bias and a >= d[i - 1]:
+                pairs = ((h, j) for h in heads for j in heads if j != h)
+                self._add("head-mixing", i, None, *(("full", 1, 1, self._mixing(h, j)) for h, j in pairs))
+            if norm == "layer":
+                self._each("layer-norm-input", i, None, {W1: w}, self._ones(1, d[i]))
+            incoming = {head + x: m for head in heads for x, m in (("V", d[i - 1]), ("O", v))}
+            R = None if everywhere else self._behind_heads(i, heads, R)
+            if w is not None:
+                self._hidden("attention", i, R, incoming, {W1: w})
+                self._neurons("neuron-basis", i, w, [W1], W2)
+                linear, narrow = self.k == 1 and R is not None and R[0] < min(w, d[i]), w < d[i] and not everywhere
+                R, incoming = (
+                    (R[0], self._chain(W2, W1, R[1])) if R and linear else (w, W2) if narrow else None,
+                    {W2: w},
+                )
+            if i < len(dims):
+                sizes = {"Q": dims[i], "K": dims[i], "V": d[i + 1], "U": v}
+                after = {f"layer{i + 1}.head{h}.{x}": size for h in range(1, H + 1) for x, size in sizes.items()}
+                self._hidden("layer", i, R, incoming, after)
+            rank_one = rank_one or w == 1 or (H == 1 and (v == 1 or (not spec["causal"] and a == 1)))
+            rank_one = t == 1 or (not bias and (d[i] == 1 or (passes and rank_one)))
 
-def _scaling(d: int, k: int, left: list[str], right: str) -> tuple[int, Act]:
-    """Scale row j of `left` by c_j and column j of `right` by −k c_j; if d = 1, all of both."""
-
-    def act(W: Weights, xi: Vector, _: int) -> Weights:
-        return {x: W[x].scaled(xi) for x in left} | {right: W[right].T.scaled([-k * c for c in xi]).T}
-
-    return d, act
-
-
-def _split_orthogonal(a: int, queries: list[str], keys: list[str]) -> tuple[int, Act]:
-    """Act on each Q and its K, and on their biases: dK = F K + G Q, dQ = H K − Fᵀ Q, with skew G and H."""
-    above = a * (a - 1) // 2
-
-    def act(W: Weights, xi: Vector, p: int) -> Weights:
-        F, G, H = _matrix(xi[: a * a], a, p), _skew(xi[a * a : a * a + above], a, p), _skew(xi[a * a + above :], a, p)
-        pairs = list(zip(queries, keys, strict=True))
-        dK = {K: F @ W[K] + G @ W[Q] for Q, K in pairs}
-        return dK | {Q: H @ W[K] + -(F.T @ W[Q]) for Q, K in pairs}
-
-    return a * a + 2 * above, act
-
-
-def _translation(d: int, weight: str, bias: str, next_bias: str) -> tuple[int, Act]:
-    """Move the bias of a linear layer by s, and the next one by −W s."""
-
-    def act(W: Weights, xi: Vector, p: int) -> Weights:
-        s = _matrix(xi, 1, p)
-        return {bias: s, next_bias: -(W[weight] @ s)}
-
-    return d, act
-
-
-def _rank_one_tokens(spec: Object) -> list[bool]:
-    """Return for each layer whether the token matrix that enters it has rank at most 1, whatever θ and X."""
-    d, a, one_head = spec["widths"], spec["attention_dims"], spec["heads"] == 1
-    if spec["tokens"] == 1 or spec["qk_bias"]:
-        return [spec["tokens"] == 1] * len(a)
-    rho = [d[0] == 1]
-    for i in range(1, len(a)):
-        narrow = rho[-1] or spec["mlp_width"] == 1
-        narrow = narrow or (one_head and (spec["value_dim"] == 1 or (not spec["causal"] and a[i - 1] == 1)))
-        rho.append(d[i] == 1 or (narrow and not spec["residual"]))
-    return rho
-
-
-def families(spec: Object) -> list[Family]:
-    """Return all families of generators: the columns of T."""
-    listed = (_mlp_families if spec["kind"] == "mlp" else _attention_families)(spec)
-    return [(dict(zip(FAMILY, (*label, size), strict=True)), act) for *label, (size, act) in listed]
-
-
-def _mlp_families(spec: Object) -> Iterator[Listed]:
-    k, letters = power(spec), ("W", "b") if spec["bias"] else ("W",)
-    for i, d in enumerate(spec["widths"][1:-1], 1):
-        here, W, b = [f"layer{i}.{x}" for x in letters], f"layer{i + 1}.W", f"layer{i + 1}.b"
-        if k >= 2:
-            yield "neuron-scaling", i, None, _scaling(d, k, here, W)
+    def _head(self, i: int, h: int, head: str, rank_one: bool) -> None:
+        spec, v, score, d = self.spec, self.spec["value_dim"], self.spec["score"], self.spec["widths"]
+        a, before = spec["attention_dims"][i - 1], d[i - 1]
+        Q, b_q, K, b_k, V, U, O = (head + x for x in ("Q", "b_q", "K", "b_k", "V", "U", "O"))  # noqa: E741
+        left, right, scaled = self._left, self._right, [(V, -1, (X, V)), (O, -1, (X, O))]
+        if score != "lightning" and (spec["tokens"] == 1 or (score == "normalized" and rank_one)):
+            sizes, score = {Q: before, K: before, b_q: 1, b_k: 1}, "unseen"
+            self._add("unseen-scores", i, h, *(("full", a, m, [(W, 1, (X,))]) for W, m in sizes.items()))
+        elif rank_one:
+            F = "full", a, a, [*left(K, b_k), (Q, -1, (XT, Q)), (b_q, -1, (XT, b_q))]
+            G, H = [(K, 1, (X, Q)), (b_k, 1, (X, b_q))], [(Q, 1, (X, K)), (b_q, 1, (X, b_k))]
+            self._add("split-orthogonal", i, h, F, ("skew", a, a, G), ("skew", a, a, H))
         else:
-            yield "layer-basis", i, None, _basis(d, here, [W])
-        if k == 1 and spec["bias"]:
-            yield "translation", i, None, _translation(d, W, here[1], b)
+            E = [*left(Q, b_q), (K, -1, (XT, K)), (b_k, -1, (XT, b_k))]
+            self._add("general-linear", i, h, ("full", a, a, E))
+        if score in ("lightning", "normalized"):
+            rule, more = ("rescaling", scaled) if score == "lightning" else ("score-scaling", [])
+            self._add(rule, i, h, ("full", 1, 1, left(Q, b_q) + more))
+        elif score == "softmax":
+            self._each("key-bias", i, h, {b_k: a})
+        self._add("value-basis", i, h, ("full", v, v, left(U) + right(O)))
+        if spec["norm"] == "layer":
+            self._each("layer-norm-input", i, h, {Q: a, K: a, V: d[i], U: v}, self._ones(1, before))
+
+    def _mixing(self, h: str, j: str) -> list[Action]:
+        """Return V_h += c V_j with what undoes it, Q_j −= c K_j (K_jᵀ K_j)^−1 K_hᵀ Q_h; 0 where that does not exist."""
+
+        def middle(W: Weights) -> Matrix:
+            K = W[j + "K"]
+            return inverse(W.product([_flip(K), K]), W.p) or [[0] * len(K[0])] * len(K[0])
+
+        def V(W: Weights) -> Matrix:
+            return W[j + "V"] if any(W[middle][0]) else [[0] * len(row) for row in W[j + "V"]]
+
+        Q = self._chain(j + "K", middle, lambda W: _flip(W[h + "K"]), h + "Q")
+        return [(h + "V", 1, (X, V)), (j + "Q", -1, (X, Q))]
+
+    def _behind_heads(self, i: int, heads: list[str], R: Reach) -> Reach:
+        v, right = self.spec["value_dim"], [R[1]] if R else []
+        columns = R[0] if R else self.spec["widths"][i - 1]
+        letters = "V" if v is None else "O" if v <= columns else "OU"
+        columns, right = (v, []) if letters == "O" else (columns, right)
+        blocks, width = [self._chain(*(head + x for x in letters), *right) for head in heads], len(heads) * columns
+        beside: Key = lambda W: [list(chain(*rows)) for rows in zip(*(W[x] for x in blocks), strict=True)]  # noqa: E731
+        return (width, beside) if width < self.spec["widths"][i] else None
+
+    def _hidden(self, prefix: str, i: int, R: Reach, incoming: Object, outgoing: Object) -> None:
+        """Add the rules of a hidden space; the names come with the columns of the incoming, the rows of the outgoing."""
+        n, norm, left = self.spec["widths"][i], self.spec["norm"], self._left(*incoming)
+        if self.spec["residual"]:
+            return
+        kind, rule = {"none": ("full", "basis"), "rms": ("skew", "rotation"), "layer": ("centred", "rotation")}[norm]
+        self._add(f"{prefix}-{rule}", i, None, (kind, n, n, left + self._right(*outgoing)))
+        if norm != "none":
+            self._add(f"{prefix}-norm-scaling", i, None, ("full", 1, 1, left))
+        if norm == "layer":
+            columns = (("full", m, 1, [(B, 1, (self._ones(n, 1), XT))]) for B, m in incoming.items())
+            self._add(f"{prefix}-mean", i, None, *columns)
+        if R:
+            self._each(f"{prefix}-unreached", i, None, outgoing, self._vanishing(n, *R), m=n - R[0])
+
+    def _vanishing(
+        self, n: int, c: int, R: Key
+    ) -> Key:  # the forms ν, (n − c)×n, that vanish on R; 0 if R_1 is singular
+        def nu(W: Weights) -> Matrix:
+            top = inverse(W[R][:c], W.p)
+            left, one = W.product([W[R][c:], top or [[0] * c] * c]), int(top is not None)
+            return [[-x for x in row] + [one * (i == j) for j in range(n - c)] for i, row in enumerate(left)]
+
+        return nu
 
 
-def _attention_families(spec: Object) -> Iterator[Listed]:
-    d, w, v, k = spec["widths"], spec["mlp_width"], spec["value_dim"], power(spec)
-    value, out = ("V", "V") if v is None else ("U", "O")
-
-    def heads(i: int, letters: str) -> list[str]:
-        return [f"layer{i}.head{h}.{x}" for h in range(1, spec["heads"] + 1) for x in letters]
-
-    for i, (a, rank_one) in enumerate(zip(spec["attention_dims"], _rank_one_tokens(spec), strict=True), 1):
-        W1, W2 = f"layer{i}.W1", f"layer{i}.W2"
-        for h in range(1, spec["heads"] + 1):
-            head = f"layer{i}.head{h}."
-            queries, keys = ([head + x for x in names[: 1 + spec["qk_bias"]]] for names in (("Q", "b_q"), ("K", "b_k")))
-            if rank_one:
-                yield "split-orthogonal", i, h, _split_orthogonal(a, queries, keys)
-            else:
-                yield "general-linear", i, h, _basis(a, queries, dual=keys)
-            yield "rescaling", i, h, _scaling(1, 1, queries, head + out)
-            if v is not None:
-                yield "value-basis", i, h, _basis(v, [head + "U"], [head + "O"])
-        if w is not None and not spec["residual"]:
-            yield "attention-basis", i, None, _basis(d[i], heads(i, out), [W1])
-        if w is not None and k == 1:
-            yield "neuron-basis", i, None, _basis(w, [W1], [W2])
-        if w is not None and k >= 2:
-            yield "neuron-scaling", i, None, _scaling(w, k, [W1], W2)
-        if i < len(d) - 1 and not spec["residual"]:
-            here = heads(i, out) if w is None else [W2]
-            yield "layer-basis", i, None, _basis(d[i], here, heads(i + 1, "QK" + value))
-
-
-def combination(generators: list[Family], program: Program, theta: Vector, xi: Vector, p: int) -> Vector:
-    """Return T ξ."""
-    ends = accumulate((prod(shape) for _, shape in program.parameters), initial=0)
-    place = {name: start for (name, _), start in zip(program.parameters, ends, strict=False)}
-    weights = {
-        name: _matrix(theta[place[name] :][: prod(shape)], (*shape, 1)[1], p) for name, shape in program.parameters
-    }
-    total, start = [0] * len(theta), 0
-    for document, act in generators:
-        part = xi[start : start + document["dimension"]]
+def combination(generators: list[Family], W: Weights, xi: Vector) -> Vector:  # T ξ
+    total, start = {name: [0] * sum(map(len, rows)) for name, rows in W.items() if isinstance(name, str)}, 0
+    for kind, n, m, actions in chain(*(blocks for _, blocks in generators)):
+        part = xi[start : start + _dimension(kind, n, m)]
         start += len(part)
-        for name, change in act(weights, part, p).items() if any(part) else ():
-            for i, x in enumerate((x for row in change.rows for x in row), place[name]):
-                total[i] += x
-    return [x % p for x in total]
+        for name, c, keys in actions if any(part) else ():
+            matrix = _matrix(kind, n, m, part)
+            factors = (matrix if key == X else _flip(matrix) if key == XT else W[key] for key in keys)
+            total[name] = [x + c * y for x, y in zip(total[name], chain(*W.product(factors)), strict=True)]
+    return [x % W.p for x in chain(*total.values())]
 
 
-def check_symmetry(
-    generators: list[Family], jacobian: Jacobian, symmetry: Object, targets: list[Vector], full: bool
-) -> None:
-    """Check T[rows, columns] w = b."""
-    count = sum(document["dimension"] for document, _ in generators)
-    rows, columns = symmetry["rows"], symmetry["columns"]
+def check_symmetry(generators: list[Family], points: Points, symmetry: Object, c: Object, full: bool) -> None:
+    W, program, count = Weights(), points.program, sum(document["dimension"] for document, _ in generators)
+    W.p, entries = points.p, iter(points.theta())
+    for name, shape in program.parameters:
+        W[name] = [list(islice(entries, (*shape, 1)[1])) for _ in range(shape[0])]
 
-    def times(w: Vector, columns: Vector) -> Vector:
-        xi = _direction(columns, w, count)
-        tangent = combination(generators, jacobian.program, jacobian.theta, xi, jacobian.p)
-        return [tangent[row] for row in rows]
+    def products(xis: Matrix) -> Matrix:
+        tangents = (combination(generators, W, xi) for xi in xis)
+        return [[tangent[row] for row in symmetry["rows"]] for tangent in tangents]
 
-    good = all(times(w, columns) == target for w, target in zip(symmetry["witness"], targets, strict=True))
-    _require(good, "symmetry witness: T w = b fails, so the minor is not proven regular")
-    if full:
-        transposed = (times([1], [column]) for column in columns)
-        _require(rank(transposed, jacobian.p, len(rows)) == len(rows), "symmetry witness: the minor is singular")
+    check_witness("symmetry", symmetry, (program.P, count), products, c, full)
 
 
-# ---- Section 7: the ambient space ----
+# ---- Sections 7 and 8: degrees and coefficients ----
+Bound = (
+    Any  # section 8.1: (n, d, u, v), degrees and log2 of coefficients of a numerator and a denominator; None is zero
+)
 
 
+def growth(program: Program) -> list[Any]:  # the output's lo and hi of section 7, bounds of value and derivative of 8.1
+    def both(A: Bound, B: Bound, k: int = 1) -> Bound:
+        return A and B and (A[0] + B[0], A[1] + B[1], A[2] + B[2] + bits(k), A[3] + B[3])
+
+    def either(A: Bound, B: Bound, e: int) -> Bound:
+        if A is None or B is None:
+            return A or B
+        (n, d, u, v), (N, D, U, V) = A, B
+        return max(n + D, N + d), d + D, max(u + V, U + v) + e, v + V
+
+    one, flat, nodes = (1, 0, 0, 0), (0, 0, 0, 0), list[list[Any]]()
+    nodes += [[0, 0, one, flat] for _ in program.parameters] + [[1, 1, one, None] for _ in program.inputs]
+    for op, *rest in program.made[program.first :]:
+        args = [nodes[a] for a in program.operands[len(nodes)]] or [[0, 0, flat, None]]
+        lo, hi, value, slope = args[0]
+        if op == "const":
+            value = 0, 0, bits(max(1, *map(abs, rest[1]))), 0
+        elif op in ("add", "concat"):
+            for a, b, more, by in args[1:]:
+                lo, hi, e = min(lo, a), max(hi, b), int(op == "add")
+                value, slope = either(value, more, e), either(slope, by, e)
+        elif op in ("mul", "matmul"):
+            k, (a, b, other, by) = program.shapes[rest[0]][-1] if op == "matmul" else 1, args[1]
+            slope = either(both(slope, other, k), both(value, by, k), 1)
+            lo, hi, value = lo + a, hi + b, both(value, other, k)
+        elif op == "sum":
+            value, slope = (both(x, flat, program.shapes[rest[0]][rest[1]]) for x in (value, slope))
+        elif op == "pow":
+            k = rest[1]
+            slope = both(both([(k - 1) * x for x in value], flat, k), slope)
+            lo, hi, value = lo * k, hi * k, [k * x for x in value]
+        elif op == "exp":
+            value, slope = one, both(one, slope)
+        elif op == "recip":
+            (n, d, u, v), s = value, program.sizes[rest[0]]
+            value = d + (s - 1) * n, s * n, v + (s - 1) * u, s * u
+            slope = both([2 * x for x in value], slope)
+        small = max(hi, *value, *(slope or one)) < MAX_DEGREE
+        _well_formed(small, "too much work: degrees or coefficients are too large")
+        nodes.append([lo, hi, value, slope])
+    return nodes[program.output]
+
+
+# ---- Section 7: bounds that are theorems ----
 def _binomial(a: int, b: int) -> int | None:
     return comb(a, b) if min(b, a - b) <= 84 else None  # C(168, 84) has more than 25 digits
 
 
-def growth(program: Program) -> tuple[int, int, int, int]:
-    """Return the bounds (lo, hi) of section 7 and (deg, h) of section 8 for the entries of the output."""
-    bounds = [(0, 0, 1, 0)] * len(program.parameters) + [(1, 1, 1, 0)] * len(program.inputs)
-    for node in range(program.first, len(program.shapes)):
-        op, *rest = program.made[node]
-        args = [bounds[a] for a in program.operands[node]] or [(0, 0, 0, 0)]
-        lo, hi, deg, h = min(x[0] for x in args), *(max(x[i] for x in args) for i in (1, 2, 3))
-        if op == "const":
-            h = bits(max(1, *map(abs, rest[1])))
-        elif op in ("mul", "matmul"):
-            lo, hi, deg, h = map(sum, zip(*args, strict=True))
-            h += bits(program.shapes[rest[0]][-1]) if op == "matmul" else 0
-        elif op == "pow":
-            lo, hi, deg, h = (rest[1] * x for x in args[0])
-        elif op in ("add", "sum"):
-            h += 1 if op == "add" else bits(program.shapes[rest[0]][rest[1]])
-        _well_formed(max(hi, deg, h) < MAX_DEGREE, "degrees or coefficients are too large: too much work")
-        bounds.append((lo, hi, deg, h))
-    return bounds[program.output]
-
-
-def ambient_degrees(program: Program) -> int | None:
-    """Return the bound of rule `degrees`, or None if it has more than 25 digits."""
-    (lo, hi, _, _), n, m = growth(program), program.n, program.m
-    if n == 0:
-        return m
-    if _binomial(n - 1 + hi, n - 1) is None:  # the monomials of degree hi alone are too many
-        return None
+def ambient_degrees(program: Program) -> int | None:  # rule `degrees`, or None if it has more than 25 digits
+    _require(program.polynomial, "ambient: rule degrees is only for programs without exp, sqrt and recip")
+    (lo, hi, *_), n, m = growth(program), program.n, program.m
+    if n == 0 or _binomial(n - 1 + hi, n - 1) is None:  # the monomials of degree hi alone are too many
+        return m if n == 0 else None
     return m * (comb(n + hi, n) - (comb(n + lo - 1, n) if lo else 0))
 
 
-def ambient_tokens(spec: Object) -> int:
-    """Return the bound of rule `tokens`: the coefficients of one lightning layer, symmetric in two indices."""
-    (d, out), bias = spec["widths"][:2], spec["qk_bias"]
+def ambient_tokens(spec: Object) -> int:  # rule `tokens`: the coefficients of one layer, symmetric in two indices
+    plain = (spec.get("score"), spec.get("norm"), spec.get("mlp_width"), len(spec["widths"]))
+    _require(plain == ("lightning", "none", None, 2), "ambient: rule tokens is only for one plain lightning layer")
+    (d, out), bias = spec["widths"], int(spec["qk_bias"])
     pairs = d * (d + 1) // 2
-    if spec["tokens"] == 1:
-        return int(out * (comb(d + 2, 3) + (pairs + d if bias else 0)))
-    return int(out * ((d + 1) * (pairs + d) if bias else d * pairs))
+    return int(out * (comb(d + 2, 3) + bias * (pairs + d) if spec["tokens"] == 1 else (d + bias) * (pairs + bias * d)))
 
 
-def composition(spec: Object) -> int:
-    """Return the bound of section 7.1: cut the network, and count functions and not parameters."""
+def composition(spec: Object) -> int:  # section 7.1: cut the network, and count functions and not parameters
+    fits = spec["kind"] == "mlp" and power(spec) >= 2 and len(spec["widths"]) <= 101
+    _require(fits, "composition: only for the kind mlp with a power >= 2 and at most 100 layers")
     d, k, bias, U = spec["widths"], power(spec), int(spec["bias"]), dict[tuple[int, int], int]()
     for i, j in ((i, i + span) for span in range(1, len(d)) for i in range(len(d) - span)):
-        D, f, r = k ** (j - i - 1), d[i] - 1 + bias, min(d[i], d[i + 1])
+        D, f = k ** (j - i - 1), d[i] - 1 + bias
         bounds = [(d[i] + bias) * d[j]] if j == i + 1 else [U[i, m] + U[m, j] - d[m] for m in range(i + 1, j)]
-        if j > i + 1 and min(f, D) <= 64:
-            bounds.append(d[j] * comb(f + D, f))
-        if j == i + 2 and k == 2 and d[j] == 1 and not bias:
-            bounds.append(_symmetric(r, d[i]))
+        bounds += [d[j] * comb(f + D, f)] if j > i + 1 and min(f, D) <= 64 else []
+        bounds += [_symmetric(min(d[i], d[i + 1]), d[i])] if j == i + 2 and k == 2 and d[j] == 1 and not bias else []
         U[i, j] = min(bounds)
     return U[0, len(d) - 1]
 
 
-# ---- Section 8: the Monte-Carlo bound ----
+def theorem_value(theorem: Object, spec: Object | None, program: Program) -> int | None:
+    kind = theorem["kind"]
+    if kind == "parameters":
+        return program.P
+    if kind == "ambient" and theorem["rule"] == "degrees":
+        return ambient_degrees(program)
+    if spec is None:
+        raise Invalid(f"{kind}: not for a user's own program")
+    if kind == "symmetry":
+        return program.P - len(theorem["rows"])
+    return ambient_tokens(spec) if kind == "ambient" else composition(spec)
 
+
+# ---- Section 8: the Monte-Carlo bound ----
 TRIAL_PRIMES = 50697473  # the primes between 2^30 and 2^31, less the 64 that may have been used before
 
 
@@ -916,15 +1003,14 @@ def trials_needed(degree: int, norm_bits: int, asked: int) -> tuple[int, int]:
     raise Invalid("monte-carlo: 64 trials do not reach the error that the method asks for")
 
 
-def check_monte_carlo(block: Object, c: Object, program: Program) -> None:
-    """Check all of a Monte-Carlo bound but the ranks of its trials."""
+def check_monte_carlo(block: Object, c: Object, program: Program) -> None:  # all but the ranks of the trials
     r, asked = len(c["lower_bound"]["rows"]), c["method"]["error"]
-    if asked is None:
-        raise Invalid("monte-carlo: the method asks for no such bound")
-    _, _, deg, h = growth(program)
-    degree, norm_bits = (r + 1) * max(deg - 1, 0), (r + 1) * (bits(r + 1) + bits(max(deg, 1)) + h)  # of an (r+1)-minor
+    if asked is None or program.arguments or "relations" in (c["hypotheses"]["exponents"] or {}):
+        raise Invalid("monte-carlo: not asked for, or not for programs with sqrt or related exponents")
+    _, _, (deg, _, h, _), slope = growth(program)
+    deg, _, h, _ = (max(deg - 1, 0), 0, h + bits(max(deg, 1)), 0) if program.polynomial else slope or (0, 0, 0, 0)
+    degree, norm_bits, used = (r + 1) * deg, (r + 1) * (bits(r + 1) + h), [c["prime"]]  # of an (r+1)-minor
     K, e = trials_needed(degree, norm_bits, -asked)
-    used = [c["prime"]]
     for j in range(1, K + 1):
         draws = words(f"ffrank trial 1\n{c['program_digest']}\n{c['seed']}\n{j}")
         numbers = ((word & (2**30 - 1)) + 2**30 for word in draws)
@@ -937,223 +1023,259 @@ def check_monte_carlo(block: Object, c: Object, program: Program) -> None:
 
 
 # ---- Section 9: the expected dimension ----
-
-LIGHTNING = "Henry, Marchetti, Kohn: Geometry of Lightning Self-Attention (ICLR 2025)"
+HMK = "Henry, Marchetti, Kohn: Geometry of Lightning Self-Attention (ICLR 2025)"
 POLYNOMIAL = "Kileel, Trager, Bruna: On the Expressive Power of Deep Polynomial Neural Networks (NeurIPS 2019)"
-SUM = "sum over heads, capped by the ambient space"
+RANK_TWO = "token matrices entering later layers have rank >= 2: min(delta, a_1, ..., a_{l-1}) >= 2"
 
 
-def _formula(name: str, status: str, source: str, value: int, hypotheses: Sequence[tuple[str, bool]] = ()) -> Object:
+def _formula(name: str, status: str, source: str, value: int, *hypotheses: tuple[str, bool]) -> Object:
     listed = [{"statement": statement, "holds": holds} for statement, holds in hypotheses]
     result = {"value": value, "formula": name, "status": status, "source": source, "hypotheses": listed}
     return result | {"holds": all(x["holds"] for x in listed)}
 
 
-def _determinantal(rank: int, d: int) -> int:
-    return 2 * rank * d - rank**2  # the dimension of the d×d matrices of a rank
+def _determinantal(rank: int, d: int) -> int:  # the dimension of the d×d matrices of at most a rank
+    return 2 * min(rank, d) * d - min(rank, d) ** 2
 
 
-def _symmetric(rank: int, d: int) -> int:
-    return rank * d - rank * (rank - 1) // 2  # and of the symmetric ones
+def _symmetric(rank: int, d: int) -> int:  # and of the symmetric ones
+    return rank * d - rank * (rank - 1) // 2
 
 
-def expected_dimension(spec: Object, P: int) -> Object | None:
-    """Return the closed formula for an architecture with its hypotheses, or None."""
+def expected_dimension(spec: Object, P: int) -> Object | None:  # the closed formula with its hypotheses, or None
+    d = spec["widths"]
     if spec["kind"] == "mlp":
-        return _expected_mlp(spec["widths"], power(spec), P) if power(spec) > 1 and not spec["bias"] else None
-    if spec["causal"] or spec["residual"] or spec["qk_bias"] or spec["mlp_width"] is not None:
+        degree = min(power(spec) ** (len(d) - 2), P)  # more than P forms have the degree P, unless d_0 = 1
+        value, forms = P - sum(d[1:-1]), _binomial(d[0] - 1 + degree, degree)
+        value = value if forms is None else min(value, d[-1] * forms)
+        formula = _formula("polynomial-network", "parameter count", POLYNOMIAL, value)
+        return formula if power(spec) > 1 and len(d) > 2 and not spec["bias"] else None
+    a, t, H, v = (spec[key] for key in ("attention_dims", "tokens", "heads", "value_dim"))
+    softmax, single, hidden, in_out = spec["score"] == "softmax", len(a) == 1, d[1:-1], d[0] + d[-1]
+    plain = not any(spec[key] for key in ("causal", "residual", "qk_bias", "mlp_width")) and spec["norm"] == "none"
+    if not plain or spec["score"] == "normalized" or (softmax and t == 1):
         return None
-    d, a, t, H, v = (spec[key] for key in ("widths", "attention_dims", "tokens", "heads", "value_dim"))
-    scores, values = _determinantal(min(a[0], d[0]), d[0]), d[0] * d[-1]
+    scores = [_determinantal(rank, width) for rank, width in zip(a, d, strict=False)]
     if H > 1 or v is not None:
         inner = min(d[0], d[-1], v or d[0])  # the rank of O U, and matrices of rank min(d, d') are all matrices
-        value = H * (scores + (d[0] + d[-1]) * inner - inner**2 - 1)
-        result = _formula("multi-head", "parameter count", SUM, min(value, ambient_tokens(spec)))
-        return result if len(a) == 1 and t >= 2 else None
-    if len(a) > 1:
-        return _expected_deep(d, a, t)
-    if t == 1:
-        value = _symmetric(min(2 * a[0], d[0]), d[0]) + values - 1
-        return _formula("single-layer-one-token", "theorem", "symmetric forms of bounded rank", value)
-    return _formula("single-layer", "theorem", LIGHTNING, scores + values - 1, [("t >= 2", t >= 2)])
-
-
-def _expected_deep(d: Vector, a: Vector, t: int) -> Object | None:
-    layers, delta = len(a), d[1]
-    if len(set(d[1:-1])) == 1:
-        value = _determinantal(min(a[0], d[0]), d[0]) + delta * (d[0] + d[-1]) - delta**2 - layers
-        value += sum(_determinantal(min(x, delta), delta) for x in a[1:])
-        rank_two = "token matrices entering later layers have rank >= 2: min(delta, a_1, ..., a_{l-1}) >= 2"
-        hypotheses = [("hidden widths delta <= d_0", delta <= d[0]), ("hidden widths delta <= d_l", delta <= d[-1])]
-        hypotheses += [("t >= 2", t >= 2), (rank_two, min(delta, *a[:-1]) >= 2)]
-        return _formula("deep-bottleneck", "theorem", LIGHTNING, value, hypotheses)
-    value, thinnest = d[0] * d[-1] - layers, min(t, d[0])
-    for x in a:
-        alpha = min(x, d[0])
-        value += _determinantal(alpha, d[0]) if thinnest >= 2 else _symmetric(min(2 * x, d[0]), d[0])
-        thinnest = min(thinnest, alpha)
-    source = "ffrank, agreed with exact ranks on random architectures"
-    return _formula("deep-wide", "conjecture", source, value) if min(d[1:-1]) >= d[0] else None
-
-
-def _expected_mlp(d: Vector, k: int, P: int) -> Object | None:
-    value, degree = P - sum(d[1:-1]), 1
-    for _ in d[2:]:  # k^(l − 1), as far as P: there are more than P forms of degree P, unless d_0 = 1
-        degree = min(degree * k, P)
-    forms = _binomial(d[0] - 1 + degree, degree)
-    value = value if forms is None else min(value, d[-1] * forms)
-    return _formula("polynomial-network", "parameter count", POLYNOMIAL, value) if len(d) > 2 else None
+        value, source = H * (scores[0] + in_out * inner - inner**2), "sum over heads"
+        if not single or t == 1 or softmax:
+            return _formula("multi-head-softmax", "parameter count", source, value) if single and softmax else None
+        value, source = min(value - H, ambient_tokens(spec)), source + ", capped by the ambient space"
+        return _formula("multi-head", "parameter count", source, value)
+    if len(set(hidden)) <= 1:
+        value = sum(scores) + (hidden[0] * in_out - hidden[0] ** 2 if hidden else d[0] * d[-1])
+        narrow = [(f"hidden widths delta <= d_{x}", max(hidden, default=0) <= d[y]) for x, y in (("0", 0), ("l", -1))]
+        if softmax:
+            source = HMK + "; proof claimed by Konda (2026)"
+            return _formula("softmax", "conjecture", source, value, *([] if single else narrow))
+        if single and t == 1:
+            value = _symmetric(min(2 * a[0], d[0]), d[0]) + d[0] * d[1] - 1
+            return _formula("single-layer-one-token", "theorem", "symmetric forms of bounded rank", value)
+        if single:
+            return _formula("single-layer", "theorem", HMK, value - 1, ("t >= 2", True))
+        hypotheses = [*narrow, ("t >= 2", t >= 2), (RANK_TWO, min(hidden[0], *a[:-1]) >= 2)]
+        return _formula("deep-bottleneck", "theorem", HMK, value - len(a), *hypotheses)
+    value = d[0] * d[-1] - len(a)
+    for i, x in enumerate(a):
+        value += _determinantal(x, d[0]) if min(t, d[0], *a[:i]) >= 2 else _symmetric(min(2 * x, d[0]), d[0])
+    source, wide = "ffrank, agreed with exact ranks on random architectures", min(hidden) >= d[0]
+    return _formula("deep-wide", "conjecture", source, value) if wide and not softmax else None
 
 
 # ---- Section 5: the whole certificate ----
-
 SHAKE = "The SHAKE-256 challenges behave as random: a false rank witness passes with probability at most 2^-120."
 TRIALS = (
     "The trial primes and points drawn by SHAKE-256 behave as random: the upper bound fails with probability at most"
-    " 2^{error}."
 )
+AX = "J. Ax, On Schanuel's conjectures, Annals of Mathematics 93 (1971): exponentials of functions that are linearly"
+AX += " independent over Q modulo constants are algebraically independent over the functions' field."
+RELATED = "The relations between exponents, which hold at {n} random points mod {p}, hold identically."
 
 
-def check(certificate: bytes | str | Object, full: bool = False, max_work: int = MAX_WORK) -> Report:
+def check(
+    certificate: bytes | str | Object, full: bool = False, max_work: int = MAX_WORK, matrix: bytes | None = None
+) -> Report:
     """
     Check a certificate: the file's bytes (gzip allowed), its text, or the object that it holds. Return what is proven.
 
-    With `full` the ranks of the minors and of the Monte-Carlo trials are computed as well. Raises `Invalid` if it says
-    something false or unproven; `Malformed` if it cannot be read, or takes more than `max_work` multiplications.
+    With `full` the ranks of the minors and of the Monte-Carlo trials are computed as well. `matrix` is the content of
+    the matrix's file, for a certificate of its rank. Raises `Invalid` if it says something false or unproven;
+    `Malformed` if it cannot be read, or takes more than `max_work` multiplications.
     """
     c = read(certificate)
-    subject = "program" if type(c) is dict and "program" in c else "architecture"
-    fit(c, CERTIFICATE | {subject: dict}, "certificate")
-    own = digest({key: value for key, value in c.items() if key not in ("digest", "versions")})
-    _require(c["digest"] == own, "the digest is not that of the content")
-    p, upper, r = c["prime"], c["upper_bound"], len(c["lower_bound"]["rows"])
-    _require(is_prime(p), f"{p} is not a prime")
+    if type(c) is dict and c.get("schema") == "ffrank-rank/1":
+        return check_rank(c, full, max_work, matrix)
+    p = sealed(c, CERTIFICATE | {"program" if type(c) is dict and "program" in c else "architecture": dict})
     spec = architecture(c["architecture"]) if "architecture" in c else None
-    build = user_program if spec is None else mlp_program if spec["kind"] == "mlp" else attention_program
-    program = build(spec or c["program"], Program(max_work))
+    program = Builder(max_work).build(spec) if spec else user_program(c["program"], Program(max_work))
+    upper, lower = c["upper_bound"], c["lower_bound"]
     _require(c["program_digest"] == digest(program.document()), "the program digest is not that of the map")
     theorem = upper["theorem"] if upper["kind"] == "monte-carlo" else upper
+    exponents, roots = check_hypotheses(c, program)
     check_claims(c, spec, program, theorem)
-    targets = challenges("lower", c["lower_bound"], (LARGEST + 1, program.P), c)
-    rows, k = c["lower_bound"]["rows"], len(targets)
-    once, inputs = sum(program.work) + program.n, len({row // program.m for row in rows})
-    work = (inputs + 1) * once * (1 + 2 * k) + (inputs * once * (1 + 2 * r) + r**3 // 2 if full else 0)
-    generators: list[Family] = []
-    if spec and theorem["kind"] == "symmetry":
-        generators = families(spec)
-        _compare(theorem, {"generators": [document for document, _ in generators]}, "symmetry")
-        dimensions = [document["dimension"] for document, _ in generators]
-        symmetries = challenges("symmetry", theorem, (program.P, sum(dimensions)), c)
-        s = len(theorem["rows"])
-        once = sum(2 * (isqrt(dimension) + 1) * program.P for dimension in dimensions)
-        work += once * (k + (s if full else 0)) + (s**3 if full else 0)
     trials = upper["trials"] if full and upper["kind"] == "monte-carlo" else []
-    one_input = (sum(program.work) + program.n) * (1 + 2 * program.P) + program.m * (r + 1) * program.P
-    work += sum(upper["inputs"] * one_input for _ in trials)
+    r, s, k, P = len(lower["rows"]), len(exponents.get("rows", ())), _challenges(p), program.P
+    points = len({row // program.m for row in lower["rows"]}) * (1 + 2 * k + 2 * r * full) + 2 * s
+    points += sum(stage["count"] + 1 for stage in roots) + sum(upper["inputs"] * (1 + 2 * P) for _ in trials)
+    work = points * program.once + sum(stage["count"] ** 3 for stage in roots) + s * s * (k + s * full) + r**3 * full
+    generators = list[Family]()
+    if spec and theorem["kind"] == "symmetry":
+        generators, s = Symmetries(spec, program).families, len(theorem["rows"])
+        documents = [document for document, _ in generators]
+        _compare(theorem, {"generators": documents}, "symmetry")
+        mixing = max(spec["widths"]) * any(x["rule"] == "head-mixing" for x in documents)
+        work += (k + s * full) * sum(2 * (isqrt(x["dimension"]) + mixing + 1) * P for x in documents) + s**3 * full
     _afford(work, max_work)
 
-    jacobian = Jacobian(program, c["program_digest"], p, c["seed"])
-    check_lower(jacobian, c["lower_bound"], targets, full)
+    here = Points(program, c["program_digest"], p, c["seed"], exponents.get("relations", ()))
+    redraws = redrawn(lower["redraws"], lower["inputs"], program, "lower_bound")
+    check_witness("lower", lower, (LARGEST, P), lambda ws: here.products(lower["rows"], ws, redraws), c, full)
+    if exponents:
+        check_exponents(here, exponents, c, full)
+    check_roots(here, roots)
     if theorem["kind"] == "symmetry":
-        check_symmetry(generators, jacobian, theorem, symmetries, full)
+        check_symmetry(generators, here, theorem, c, full)
+    units = [[int(i == j) for j in range(P)] for i in range(P)] if trials else []
     for q, claimed in ((trial["prime"], trial["rank"]) for trial in trials):
-        there = Jacobian(program, c["program_digest"], q, c["seed"])
-        blocks = (there.block(i, range(program.P)) for i in range(1, upper["inputs"] + 1))
-        again = rank((row for block in blocks for row in block), q, r + 1)
-        _require(again == claimed, f"monte-carlo: the trial with the prime {q} has not the rank {claimed}")
+        there, none = Points(program, c["program_digest"], q, c["seed"]), redrawn([], 0, program, "trials")
+        columns = there.products(range(program.m * upper["inputs"]), units, none)
+        _require(rank(columns, q, r + 1) == claimed, f"monte-carlo: the trial with the prime {q} has another rank")
     return _report(c, theorem, full)
 
 
-def _compare(block: Object, claims: Object, where: str) -> None:
-    for key, claim in claims.items():
-        _require(block[key] == claim, f"{where}: {key}: expected {_show(claim)}, got {_show(block[key])}")
+def check_hypotheses(c: Object, program: Program) -> tuple[Object, list[Object]]:  # all but what is independent
+    exponents, roots = c["hypotheses"]["exponents"], c["hypotheses"]["roots"]
+    _require(not program.constant, "an exp or sqrt depends on no input: there is no certificate")
+    M = sum(program.sizes[node] for node in program.exponentials)
+    counts = [sum(program.sizes[node] for node in stage) for stage in program.arguments]
+    given = (exponents is not None, None if roots is None else [stage["count"] for stage in roots])
+    _require(given == (M > 0, counts or None), "hypotheses: not the exponents or roots of the map")
+    for stage in roots or ():
+        good = len(stage["rows"]) == stage["count"] + 1 and all(i < j for i, j in pairwise(stage["rows"]))
+        _require(good, f"roots: expected {stage['count'] + 1} increasing rows")
+    if exponents is not None:
+        fit(exponents, EXPONENTS | (RELATIONS if "relations" in exponents else {}), "exponents")
+        relations = exponents.get("relations", [[M, []]])
+        related = [j for j, _ in relations]
+        good = bool(related) and all(i < j for i, j in pairwise(related)) and exponents["count"] == M
+        for j, terms in relations:
+            numbers = [b for b, _ in terms]
+            good = good and all(a < b for a, b in pairwise([*numbers, j])) and not set(numbers) & set(related)
+            good = good and 0 not in (c for _, c in terms) and j < M + ("relations" not in exponents)
+        columns = [j for j in range(M) if j not in related] if good else []
+        _require(good and columns and exponents["columns"] == columns, "exponents: wrong columns or relations")
+    return exponents or {}, roots or []
 
 
 def check_claims(c: Object, spec: Object | None, program: Program, theorem: Object) -> None:
     """Check every field that follows from the others; what is left then are the ranks of the minors."""
-    rows, upper = c["lower_bound"]["rows"], c["upper_bound"]
+    rows, upper, exponents = c["lower_bound"]["rows"], c["upper_bound"], c["hypotheses"]["exponents"]
     r, monte_carlo = len(rows), upper["kind"] == "monte-carlo"
     _compare(c["lower_bound"], {"inputs": rows[-1] // program.m + 1 if rows else 0}, "lower_bound")
-    bound: int | None = program.P
-    kind, mlp = theorem["kind"], spec is not None and spec["kind"] == "mlp"
-    if kind == "symmetry":
-        _require(spec, "symmetry: a user's own program has no families")
-        bound = program.P - len(theorem["rows"])
-    elif kind == "ambient" and theorem["rule"] == "degrees":
-        bound = ambient_degrees(program)
-    elif kind == "ambient":
-        single = spec and not mlp and len(spec["widths"]) == 2 and spec["mlp_width"] is None
-        _require(single, "ambient: rule tokens is only for one lightning layer without mlp_width")
-        bound = ambient_tokens(spec or {})
-    elif kind == "composition":
-        fits = spec and mlp and power(spec) >= 2 and len(spec["widths"]) <= 101
-        _require(fits, "composition: only for the kind mlp with a power >= 2 and at most 100 layers")
-        bound = composition(spec or {})
-    _compare(theorem, {"value": bound}, f"upper_bound: {kind}")
+    _compare(theorem, {"value": theorem_value(theorem, spec, program)}, f"upper_bound: {theorem['kind']}")
     if monte_carlo:
         check_monte_carlo(upper, c, program)
     _require(r <= upper["value"], "the lower bound is larger than the upper bound")
     exact, error = upper["value"] == r, upper["error"] if monte_carlo else None
     status = ("exact-with-probability" if monte_carlo else "exact") if exact else "bounds"
-    value = r if exact else None
-    dimension = {"lower": r, "upper": upper["value"], "value": value, "status": status, "error": error}
+    dimension = {"lower": r, "upper": upper["value"], "value": r if exact else None, "status": status, "error": error}
     _compare(c["dimension"], dimension, "dimension")
     expected = expected_dimension(spec, program.P) if spec else None
-    defect = expected["value"] - r if expected and exact else None
-    assumptions = [SHAKE, TRIALS.format(error=error)] if monte_carlo else [SHAKE]
-    claims = {"parameters": program.P, "expected": expected, "defect": defect, "assumptions": assumptions}
-    _compare(c, claims, "certificate")
+    assumptions = [SHAKE] + [f"{TRIALS} 2^{error}."] * monte_carlo + [AX] * bool(exponents)
+    if exponents and "relations" in exponents:
+        assumptions += [RELATED.format(n=2 * len(exponents["rows"]), p=c["prime"])]
+    claims = {"parameters": program.P, "expected": expected, "assumptions": assumptions}
+    _compare(c, claims | {"defect": expected["value"] - r if expected and exact else None}, "certificate")
 
 
-def _report(c: Object, theorem: Object, full: bool) -> Report:
-    """Say in words what was verified and what was taken on trust."""
-    p, seed, upper, r = c["prime"], c["seed"], c["upper_bound"], c["dimension"]["lower"]
+def _report(c: Object, theorem: Object, full: bool) -> Report:  # in words what was verified and what was taken on trust
+    upper, hypotheses, p = c["upper_bound"], c["hypotheses"], c["prime"]
+    lower, most, value, status, error = (c["dimension"][key] for key in DIMENSION)
     subject = "architecture" if "architecture" in c else "program in the certificate"
     how = "by its witness and by elimination" if full else "by its witness"
-    reasons = {
-        "parameters": "that is the number of parameters",
-        "ambient": f"that is the dimension of the ambient space (rule {theorem.get('rule')})",
-        "composition": "that is what functions and not parameters count to, cut by cut",
-        "symmetry": f"{len(theorem.get('rows', []))} symmetries are independent at the point, {how}",
-    }
-    verified = [
-        f"map, points and challenges were rebuilt from the {subject}, the prime {p} (it is one) and the seed {seed}",
-        f"the dimension is at least {r}: a minor of that size of the Jacobian is regular mod {p}, {how}",
-        f"the dimension is at most {theorem['value']}: {reasons[theorem['kind']]}",
+    reasons = {"parameters": "that is the number of parameters", "composition": "counting functions, cut by cut"}
+    reasons["ambient"] = f"that is the dimension of the ambient space (rule {theorem.get('rule')})"
+    reasons["symmetry"] = f"{len(theorem.get('rows', ()))} symmetries are independent at the point, {how}"
+    said = [
+        f"map, points and challenges rebuilt from the {subject}, the prime {p} (it is one) and the seed {c['seed']}"
     ]
-    trusted = [] if full else [SHAKE]
+    said += [f"the dimension is at least {lower}: a minor of that size of the Jacobian is regular mod {p}, {how}"]
+    said += [f"the dimension is at most {theorem['value']}: {reasons[theorem['kind']]}"]
+    trusted = [x for x in c["assumptions"] if not (full and x == SHAKE)]
+    if hypotheses["exponents"]:
+        said += [f"{len(hypotheses['exponents']['rows'])} exponents of an input are independent, {how}"]
+    for s, stage in enumerate(hypotheses["roots"] or (), 1):
+        said += [f"the {stage['count']} arguments of roots of stage {s} are independent modulo constants and squares"]
     if upper["kind"] == "monte-carlo":
-        count, error = len(upper["trials"]), upper["error"]
-        verified.append(f"primes, number, degree and coefficients of the {count} trials give the error 2^{error}")
-        ranks = f"the ranks of the {count} Monte-Carlo trials, at most {r}"
-        (verified if full else trusted).append(ranks + (", were computed" if full else " (--full computes them)"))
-        trusted.append(TRIALS.format(error=error))
-    return Report(c["parameters"], c["dimension"], tuple(verified), tuple(trusted))
+        said += [f"primes, number, degree and coefficients of the trials give the error 2^{error}"]
+        ranks = f"the ranks of the {len(upper['trials'])} Monte-Carlo trials, at most {lower}"
+        (said if full else trusted).append(ranks + (", were computed" if full else " (--full computes them)"))
+    value, error = f"between {lower} and {most}" if value is None else value, f", error 2^{error}" if error else ""
+    summary = f"dimension {value} ({status}{error}), {c['parameters']} parameters"
+    return Report(summary, c["parameters"], c["dimension"], tuple(said), tuple(trusted))
+
+
+# ---- Section 10: the rank of a given matrix ----
+def read_matrix(source: bytes, p: int, max_work: int) -> tuple[Matrix, int]:  # the residues, and the number of columns
+    lines = [line for line in (line.replace(b",", b" ").split() for line in source.splitlines()) if line]
+    sparse = len(lines) > 1 and len(lines[0]) == 3 and lines[0][2] == b"M"
+    lines[:1] = [lines[0][:2]] if sparse else lines[:1]
+    try:
+        numbers = [[int(x.decode("ascii")) for x in line] for line in lines]
+    except ValueError:
+        raise Malformed("the matrix: an entry is not an integer, or has too many digits") from None
+    if not sparse:
+        _well_formed(len(set(map(len, numbers))) <= 1, "the matrix: its rows have different lengths")
+        return [[x % p for x in row] for row in numbers], len(numbers[0]) if numbers else 0
+    (m, n), *entries, last = numbers
+    places = {tuple(entry[:2]) for entry in entries}
+    good = last == [0, 0, 0] and len(places) == len(entries) and all(len(entry) == 3 for entry in entries)
+    good = good and all(1 <= i <= m and 1 <= j <= n for i, j in places) and m >= 0 and n >= 0
+    _well_formed(good, "the matrix: expected m n M, lines i j value with all places different, 0 0 0")
+    _afford((m + 1) * (n + 1) * ENTRY_WORK, max_work)
+    rows = [[0] * n for _ in range(m)]
+    for i, j, value in entries:
+        rows[i - 1][j - 1] = value % p
+    return rows, n
+
+
+def check_rank(c: Object, full: bool, max_work: int, source: bytes | None) -> Report:
+    p, r = sealed(c, RANK), len(c["rows"])
+    if source is None:
+        raise Malformed("a certificate of a matrix's rank is checked with the matrix: --matrix FILE")
+    A, n = read_matrix(source, p, max_work)
+    m, sha = len(A), hashlib.sha256(struct.pack("<3Q", len(A), n, p))
+    for row in A:
+        sha.update(struct.pack(f"<{n}Q", *row))
+    _compare(c, {"shape": [m, n], "matrix": sha.hexdigest(), "rank": r}, "certificate")
+    _check_pivots("rank", c, (m, n), ["lower", "upper"], p)
+    _afford(m * (n + r) * (_challenges(p) + r * full), max_work)
+    claim = digest({"claim": "rank"} | {key: c[key] for key in ("matrix", "prime", "shape", "rows", "columns")})
+    columns = [[row[j] for j in c["columns"]] for row in A]
+    minor = [columns[i] for i in c["rows"]]
+    for j, (w, u) in enumerate(zip(c["lower"], c["upper"], strict=True)):
+        solved = _apply(minor, w, p) == stream(f"ffrank rank lower 1\n{claim}\n{j}", p, r)
+        _require(solved, "lower witness: a challenge is not met, so the minor is not proven regular")
+        spanned = _apply(columns, u, p) == _apply(A, stream(f"ffrank rank upper 1\n{claim}\n{j}", p, n), p)
+        _require(spanned, "upper witness: the columns of the pivots are not proven to span all")
+    _require(not full or rank(minor, p, r) == rank(A, p, r + 1) == r, f"the rank is not {r}")
+    how = ", by witnesses and by elimination" if full else ", by witnesses"
+    said = f"the matrix is the {m} x {n} matrix of the certificate", f"its rank mod {p} (it is prime) is {r}{how}"
+    dimension = {"lower": r, "upper": r, "value": r, "status": "exact", "error": None}
+    return Report(f"rank {r} of a {m} x {n} matrix mod {p}", None, dimension, said, () if full else (SHAKE,))
 
 
 # ---- Command line ----
-
-
-def _check_file(path: str, full: bool, max_work: int) -> Object:
-    result: Object = {"file": path, "verdict": "valid", "reason": None, "dimension": None, "parameters": None}
-    result |= {"verified": (), "trusted": ()}
+def _check_file(path: str, full: bool, max_work: int, matrix: str | None) -> Object:
+    result: Object = {"file": path, "verdict": "valid", "reason": None, **dict.fromkeys(Report.__annotations__)}
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            return result | vars(check(file.read(MAX_BYTES + 1), full, max_work))
-    except (CheckError, OSError, MemoryError, ValueError) as error:
-        verdict = "invalid" if isinstance(error, Invalid) else "malformed"
-        return result | {"verdict": verdict, "reason": str(error) or type(error).__name__}
-
-
-def _human(result: Object) -> str:
-    if result["verdict"] != "valid":
-        return f"{result['file']}: {result['verdict']}: {result['reason']}"
-    lower, upper, value, status, error = (result["dimension"][key] for key in DIMENSION)
-    value = f"between {lower} and {upper}" if value is None else value
-    status += "" if error is None else f", error 2^{error}"
-    lines = [f"{result['file']}: valid: dimension {value} ({status}), {result['parameters']} parameters"]
-    lines += [f"  verified: {x}" for x in result["verified"]] + [f"  on trust: {x}" for x in result["trusted"]]
-    return "\n".join(lines)
+        with open(path, "rb") as file, open(matrix or path, "rb") as other:  # noqa: PTH123
+            report = check(file.read(MAX_BYTES + 1), full, max_work, other.read() if matrix else None)
+        return result | vars(report)
+    except (Invalid, Malformed, OSError, MemoryError, ValueError) as error:
+        verdict, reason = "invalid" if isinstance(error, Invalid) else "malformed", str(error) or type(error).__name__
+        return result | {"verdict": verdict, "reason": reason, "verified": (), "trusted": ()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -1165,10 +1287,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--full", action="store_true", help="compute the ranks of minors and Monte-Carlo trials too")
     parser.add_argument("--json", action="store_true", help="print a JSON list with one object a file")
     parser.add_argument("--max-work", type=int, default=MAX_WORK, metavar="N", help="allow N multiplications")
+    parser.add_argument("--matrix", metavar="FILE", help="the matrix of a certificate of rank, CSV or SMS")
     options = parser.parse_args(arguments)
-    results = [_check_file(path, options.full, options.max_work) for path in options.files]
+    results = [_check_file(path, options.full, options.max_work, options.matrix) for path in options.files]
     for result in [] if options.json else results:
-        text = _human(result).encode("ascii", "backslashreplace").decode()
+        lines = [f"{result['file']}: {result['verdict']}: {result['reason'] or result['summary']}"]
+        lines += [f"  verified: {x}" for x in result["verified"]] + [f"  on trust: {x}" for x in result["trusted"]]
+        text = "\n".join(lines).encode("ascii", "backslashreplace").decode()
         (sys.stdout if result["verdict"] == "valid" else sys.stderr).write(text + "\n")
     sys.stdout.write(json.dumps(results, indent=2) + "\n" if options.json else "")
     return max(("valid", "invalid", "malformed").index(result["verdict"]) for result in results)

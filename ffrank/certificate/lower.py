@@ -145,7 +145,7 @@ def jacobian_rank(
 def _rows(program: Program, p: int, seed: int, numbers: Residues, out: Residues, relations: Relations) -> Residues:
     """These rows of the Jacobian, computed once more: cheaper than keeping a copy beside the elimination."""
     m = program.output_count
-    size = max(1, _CHUNK // (8 * m * program.parameter_count))
+    size = max(1, _CHUNK // (8 * m * max(1, program.parameter_count)))
     inputs = np.unique(numbers // m)
     for start in range(0, len(inputs), size):
         chunk = inputs[start : start + size]

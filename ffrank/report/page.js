@@ -197,7 +197,7 @@
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = Math.max(1, [1, 2, 5, 10].find((m) => m * power >= rough) * power);
     const found = [];
-    for (let v = Math.ceil(low / step) * step; v <= high + 1e-9; v += step) found.push(v);
+    for (let v = Math.ceil(low / step) * step; v <= high + 1e-9; v += step) found.push(v || 0);
     return found;
   };
 
@@ -283,7 +283,7 @@
       const r = 2.5 + 4 * Math.sqrt(list.length / largest);
       svg.append(make("circle", { class: `${kindOf(row)} mark`, cx: x(row.expected), cy: y(row.value), r, opacity: 0.75 }, make("title", {}, said)));
     }
-    legend(svg, [["one", "agrees"], ["two", "differs; a hypothesis of the formula fails"], ["off", "differs though its hypotheses hold"]]);
+    legend(svg, [["one", "agrees"], ["two", "differs; a hypothesis fails"], ["off", "differs; hypotheses hold"]]);
     put("versus", svg);
   };
 
@@ -314,7 +314,7 @@
       });
     });
     ys.forEach((u, j) => svg.append(make("text", { x: LEFT - 6, y: H - BOTTOM - (j + 0.5) * h + 4, "text-anchor": "end" }, j % Math.ceil(ys.length / 12) ? "" : count(u))));
-    svg.append(make("text", { class: "label", x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, `${data.axes[across]}; upwards: ${data.axes[upwards]}`));
+    svg.append(make("text", { class: "label", x: (LEFT + W - RIGHT) / 2, y: H - 6, "text-anchor": "middle" }, data.axes[across]));
     put("heat", svg);
   };
 

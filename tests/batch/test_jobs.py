@@ -156,7 +156,7 @@ def test_costs_put_long_jobs_before_short_ones():
     from ffrank.batch.costs import estimate
 
     small, wide, large = (
-        estimate(parse_spec({"kind": "mlp", "widths": widths}), monte_carlo=True)
+        estimate(parse_spec({"kind": "mlp", "widths": widths}))
         for widths in ([2, 3, 1], [2, 2, 100, 100, 4, 1], [3, 10, 19, 46, 39, 20, 12, 1])
     )
     assert small < wide < large

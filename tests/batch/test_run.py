@@ -66,38 +66,36 @@ def test_finished_jobs_are_skipped(undisturbed):
     assert (out / "results.jsonl").read_bytes() == before
 
 
-def test_killed_at_random_moments(undisturbed, tmp_path):
-    kill_repeatedly(*undisturbed, tmp_path, times=3)
+def test_killed_at_random_moments(tmp_path):
+    kill_repeatedly(tmp_path, jobs=800, times=3)
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_random_moments(undisturbed, tmp_path):
-    kill_repeatedly(*undisturbed, tmp_path, times=20)
+def test_killed_at_twenty_random_moments(tmp_path):
+    kill_repeatedly(tmp_path, jobs=5000, times=20)
 
 
-def kill_repeatedly(jobs, expected, tmp_path, times):
-    """Kill -9: the batch in turn with some of its workers; then let it end."""
-    source, out, killed = random.Random(4), tmp_path / "out", 0
-    limit = 2.5
-    for turn in range(20 * times):
-        run = start(tmp_path, "batch", jobs, "--out", out, "--workers", 2)
-        time.sleep(source.uniform(0.3, limit))
-        if turn % 2 and run.poll() is None:
-            for worker in workers_of(run.pid):
-                os.kill(worker, signal.SIGKILL)
-                killed += 1
-            time.sleep(source.uniform(0, 0.5))
-        if run.poll() is None:
-            run.kill()
-            killed += 1
+def kill_repeatedly(tmp_path, jobs, times):
+    """Kill -9 the batch at random moments, every other time its workers before; then let it end."""
+    specs = write_lines(tmp_path / "jobs.jsonl", [*networks(jobs, seed=2), {"kind": "mlp"}])
+    expected, out, source = tmp_path / "undisturbed", tmp_path / "out", random.Random(4)
+    assert command(tmp_path, "batch", specs, "--out", expected).returncode == 1
+    done = []
+    for turn in range(times):
+        run = start(tmp_path, "batch", specs, "--out", out, "--workers", 2)
+        time.sleep(source.uniform(0.2, 2.2))
+        for worker in workers_of(run.pid) if turn % 2 else ():
+            os.kill(worker, signal.SIGKILL)
+            time.sleep(source.uniform(0, 0.3))
+        run.kill()
         run.communicate()
-        if killed >= times or (out / "summary.json").exists():
-            if killed >= times:
-                break
-            out = tmp_path / f"out{turn}"  # it was done before it could be killed: begin again
-            limit = max(0.5, limit * 0.8)
-    last = command(tmp_path, "batch", jobs, "--out", out)
+        lines = out / "results.jsonl"
+        done.append(lines.read_bytes().count(b"\n") if lines.exists() else 0)
+    assert sorted(done) == done
+    assert 0 < done[-1] < jobs
+    last = command(tmp_path, "batch", specs, "--out", out)
     assert last.returncode == 1
+    assert f"{done[-1]:,} had their results before" in last.stdout
     assert results(out) == results(expected)
     assert certificates(out) == certificates(expected)
 
@@ -278,3 +276,27 @@ def test_progress_is_told(tmp_path):
     summary = ffrank.batch(networks(5), tmp_path / "out", workers=1, watch=lambda p, r: told.append((p, len(r))))
     assert told[-1][0].done == told[-1][0].total == summary.jobs == 5
     assert sum(count for _, count in told) == 5
+
+
+def reference_dimensions(tmp_path, largest):
+    """The public table's layout, and the dimensions in tests/reference."""
+    cases = json.loads((ROOT / "tests" / "reference" / "polynomial_networks.json").read_text())
+    cases = [case for case in cases if case["parameters"] <= largest]
+    rows = (f'"{case["spec"]["widths"]}",{case["spec"]["activation"]["power"]}\n' for case in cases)
+    jobs = tmp_path / "table.csv"
+    jobs.write_text("architecture,exponent\n" + "".join(rows))
+    assert ffrank.batch(jobs, tmp_path / "out").failed == 0
+    found = {tuple(line["spec"]["widths"]): line for line in read_results(tmp_path / "out")}
+    assert len(found) == len(cases)
+    for case in cases:
+        line = found[tuple(case["spec"]["widths"])]
+        assert (line["parameters"], line["value"]) == (case["parameters"], case["dimension"])
+
+
+def test_public_table_of_polynomial_networks(tmp_path):
+    reference_dimensions(tmp_path, largest=500)
+
+
+@pytest.mark.slow
+def test_whole_public_table_of_polynomial_networks(tmp_path):
+    reference_dimensions(tmp_path, largest=10**6)

@@ -107,10 +107,10 @@ def test_full_disk_for_a_certificate_fails_its_job(tmp_path, monkeypatch):
 
     write = module._write
 
-    def full(path, content):
+    def full(path, content, **options):
         if content == b"large":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(path, content)
+        write(path, content, **options)
 
     monkeypatch.setattr(module, "_write", full)
     with Store(tmp_path) as store:
@@ -142,6 +142,13 @@ def test_full_disk_for_results_leaves_whole_lines(tmp_path, monkeypatch):
         assert (tmp_path / "results.jsonl").read_text().count("\n") == 1
         store.commit([(result(2), b"two")])
     assert [line["parameters"] for line in read_results(tmp_path)] == [1, 2]
+
+
+def test_without_syncfs(tmp_path, monkeypatch):
+    monkeypatch.setattr("ffrank.batch.store.ctypes.CDLL", lambda *_, **__: object())
+    with Store(tmp_path) as store:
+        store.commit([(result(1), b"one"), (failed(result(2), "no"), None)])
+    assert len(list(read_results(tmp_path))) == 2
 
 
 def test_unwritable_folder(tmp_path):

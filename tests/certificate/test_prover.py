@@ -167,8 +167,8 @@ def test_a_degree_that_defeats_the_trials_leaves_both_bounds():
 
 
 def test_more_error_needs_fewer_trials():
-    plans = {e: ffrank.certify(GAP, error=f"2^-{e}").content["upper_bound"] for e in (1, 20, 100)}
-    counts = [len(plans[e]["trials"]) for e in (1, 20, 100)]
+    plans = {e: ffrank.certify(GAP, error=f"2^-{e}").content["upper_bound"] for e in (1, 40, 100)}
+    counts = [len(plans[e]["trials"]) for e in (1, 40, 100)]
     assert counts == sorted(set(counts))
     assert all(plans[e]["error"] <= -e for e in plans)
 
@@ -212,7 +212,7 @@ def test_bad_errors(text):
     ],
 )
 def test_absurd_sizes_are_refused_at_once(spec):
-    with pytest.raises(ResourceError, match=r"needs about .* --memory"):
+    with pytest.raises(ResourceError, match=r"needs about .*--memory"):
         ffrank.certify(spec, memory=2**28)
 
 
