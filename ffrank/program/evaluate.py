@@ -12,12 +12,11 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 from importlib import import_module
-from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ffrank.primes import residues
+from ffrank.program.adjoints import Product, moved_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,22 +28,11 @@ if TYPE_CHECKING:
     Residues: TypeAlias = NDArray[np.int64]
     Draws: TypeAlias = Sequence[Residues]
 
-__all__ = ["Evaluator", "point"]
+__all__ = ["Evaluator"]
 
 # Entries of all nodes in all lanes below which NumPy finishes before numba is loaded: 2·10^6 take about 0.1 s.
 _COLD_WORK = 2_000_000
 _LANES = 512  # lanes of a kernel call: long enough to vectorise, short enough for the cache
-
-
-def point(program: Program, p: int, seed: int, counter: int) -> Residues:
-    """θ (counter 0) or the input X_counter (counter ≥ 1) of FORMAT.md, section 3, uniform on F_p.
-
-    Returns
-    -------
-    ndarray of shape (P,) or (n,)
-    """
-    count = program.input_count if counter else program.parameter_count
-    return residues(f"ffrank point 1\n{program.digest}\n{p}\n{seed}\n{counter}", p, count)
 
 
 class Evaluator:
@@ -175,7 +163,7 @@ class Evaluator:
                 return self._root(operands[0])
             case "matmul":
                 out = np.zeros((self.program.sizes[node], max(x.shape[1] for x in operands)), np.int64)
-                product = _Product.forward(*(shapes[n] for n in instruction.operands))
+                product = Product.forward(*(shapes[n] for n in instruction.operands))
                 self._contract(out[:, None], operands[0], operands[1][:, None], product)
                 return out
             case _:
@@ -225,7 +213,7 @@ class Evaluator:
     def _reduced(self, x: Residues) -> Residues:
         return self._balance(np.ascontiguousarray(x) % self.p)
 
-    def _contract(self, out: Residues, x: Residues, y: Residues, product: _Product) -> None:
+    def _contract(self, out: Residues, x: Residues, y: Residues, product: Product) -> None:
         """``out += x·y`` summed as ``product`` says; x is (size, lanes), out and y are (size, outputs, lanes)."""
         kernels = self._kernels
         sizes, x_steps, y_steps = product.sizes, product.x_steps, product.y_steps
@@ -346,73 +334,14 @@ class Evaluator:
             case "matmul":
                 factors = [shapes[n] for n in operands]
                 for at in wanted:
-                    product = _Product.left(*factors) if at == 0 else _Product.right(*factors)
+                    product = Product.left(*factors) if at == 0 else Product.right(*factors)
                     self._contract(target(operands[at]), values[operands[1 - at]], adjoint, product)
             case _:
-                back = _moved_back(instruction, adjoint, [shapes[n] for n in operands])
+                back = moved_back(instruction, adjoint, [shapes[n] for n in operands])
                 for at in wanted:
                     give(operands[at], self._reduced(back[at]) if instruction.op == "broadcast" else back[at])
-
-
-class _Product:
-    """A batched sum Σ_s x[g, i, j, s]·y[g, i, j, s], as sizes (G, I, J, S) and the steps of x and y."""
-
-    def __init__(self, sizes: tuple[int, ...], x_steps: tuple[int, ...], y_steps: tuple[int, ...]) -> None:
-        self.sizes, self.x_steps, self.y_steps = sizes, x_steps, y_steps
-
-    @classmethod
-    def forward(cls, a: tuple[int, ...], b: tuple[int, ...]) -> _Product:
-        """C = A·B: x = A, y = B."""
-        (n, k), m = a[-2:], b[-1]
-        return cls((prod(a[:-2]), n, m, k), (n * k, k, 0, 1), (k * m, 0, 1, m))
-
-    @classmethod
-    def left(cls, a: tuple[int, ...], b: tuple[int, ...]) -> _Product:
-        """The adjoint of A is C̄·Bᵀ: x = B, y = C̄."""
-        (n, k), m = a[-2:], b[-1]
-        return cls((prod(a[:-2]), n, k, m), (k * m, 0, m, 1), (n * m, m, 0, 1))
-
-    @classmethod
-    def right(cls, a: tuple[int, ...], b: tuple[int, ...]) -> _Product:
-        """The adjoint of B is Aᵀ·C̄: x = A, y = C̄."""
-        (n, k), m = a[-2:], b[-1]
-        return cls((prod(a[:-2]), k, m, n), (n * k, 1, 0, k), (n * m, 0, 1, m))
 
 
 def _split(stacked: Residues, sizes: tuple[int, ...]) -> list[Residues]:
     starts = np.cumsum((0, *sizes))
     return [stacked[s : s + n] for s, n in zip(starts, sizes, strict=False)]
-
-
-def _moved_back(instruction: Instruction, adjoint: Residues, shapes: list[tuple[int, ...]]) -> list[Any]:
-    """The transposes of the operations that only move entries; arrays (*shape, outputs, lanes)."""
-    tail, a = adjoint.shape[1:], shapes[0]
-    match instruction.op:
-        case "reshape":
-            return [adjoint]
-        case "transpose":
-            perm = instruction.attribute
-            shaped = adjoint.reshape(*(a[i] for i in perm), *tail)
-            return [shaped.transpose(*np.argsort(perm), len(a), len(a) + 1)]
-        case "slice":
-            out = np.zeros((*a, *tail), np.int64)
-            part = out[tuple(slice(*t) for t in instruction.attribute)]
-            part[...] = adjoint.reshape(part.shape)
-            return [out]
-        case "broadcast":
-            shape = instruction.attribute
-            shaped = adjoint.reshape(*shape, *tail)
-            new = len(shape) - len(a)
-            repeated = [i + new for i, n in enumerate(a) if n == 1 and shape[i + new] > 1]
-            # fewer than 2^31 balanced residues below 2^31 add up to less than 2^62
-            return [shaped.sum(axis=(*range(new), *repeated), keepdims=False)]
-        case "sum":
-            axis = instruction.attribute
-            shaped = np.expand_dims(adjoint.reshape(*a[:axis], *a[axis + 1 :], *tail), axis)
-            return [np.broadcast_to(shaped, (*a, *tail))]
-        case "concat":
-            axis = instruction.attribute
-            cuts = np.cumsum([s[axis] for s in shapes])
-            whole = adjoint.reshape(*a[:axis], int(cuts[-1]), *a[axis + 1 :], *tail)
-            return np.split(whole, cuts[:-1], axis=axis)
-    raise AssertionError(f"no transpose for {instruction.op}")

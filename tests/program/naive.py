@@ -3,6 +3,13 @@
 import numpy as np
 
 from ffrank.program.ir import Program, interpret
+from ffrank.program.points import draw_points, draw_theta
+
+
+def point(program: Program, p, seed, counter):
+    """θ (counter 0) or the input of that number, for programs without exponentials and roots."""
+    theta = draw_theta(program, p, seed)
+    return draw_points(program, p, seed, theta, [counter]).inputs[0] if counter else theta
 
 
 def leaves(program: Program, theta, x):

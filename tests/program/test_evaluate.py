@@ -7,9 +7,10 @@ from ffrank.models import build_program
 from ffrank.models.spec import parse_spec
 from ffrank.primes import residues
 from ffrank.program import kernels, plain
-from ffrank.program.evaluate import Evaluator, point
+from ffrank.program.evaluate import Evaluator
 from ffrank.program.ir import Builder
 from tests.program import naive
+from tests.program.naive import point
 from tests.program.programs import programs
 
 BOTH = [kernels, plain]

@@ -7,8 +7,9 @@ import ffrank
 from ffrank.errors import FfrankError, ProgramError, ShapeError
 from ffrank.models import build_program
 from ffrank.models.spec import parse_spec
-from ffrank.program.evaluate import Evaluator, point
+from ffrank.program.evaluate import Evaluator
 from tests.program import naive
+from tests.program.naive import point
 
 P = 2**31 - 1
 RAGGED = ([1, 2], [3])
