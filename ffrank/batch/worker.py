@@ -76,13 +76,16 @@ def _fields(content: Any) -> dict[str, Any]:
         why |= {"theorem_value": theorem["value"]}
     if theorem["kind"] == "symmetry":
         why["rules"] = sorted({generator["rule"] for generator in theorem["generators"]})
+    failing = [h["statement"] for h in expected["hypotheses"] if not h["holds"]] if expected else []
     return {
         "parameters": content["parameters"],
         **{key: dimension[key] for key in ("lower", "upper", "value", "status")},
         "expected": expected and expected["value"],
         "defect": content["defect"],
         "formula": expected and expected["formula"],
+        "claim": expected and expected["status"],
         "holds": expected and expected["holds"],
+        **({"failing": failing} if failing else {}),
         "why": why,
     }
 

@@ -3,25 +3,25 @@
     python -I checker.py CERT... [--full] [--json] [--max-work N] [--matrix FILE]
 
 Exit status 0: every certificate is valid; 1: one is invalid; 2: one is malformed or unusable. As a library: `check`.
-The sections meant below are those of the specification, `FORMAT.md` beside this file. What a certificate claims is
-rebuilt from the architecture (or the user's program), the prime and the seed. Only pivots, redraws and witnesses are
-taken from the prover, and the witnesses are tested: if a minor J were singular, J w = b could hold for a random vector
-b with probability at most 1/p. So J w is all that is computed: one derivative of the network, along w.
+Sections are those of the specification, `FORMAT.md` beside this file. What a certificate claims is rebuilt from the
+architecture or program, the prime and the seed. Only pivots, redraws and witnesses are taken from the prover, and all
+are tested: if a minor J were singular, J w = b could hold for a random b with probability at most 1/p. So J w is all
+that is computed: one derivative of the network, along w.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import struct
 import sys
 import zlib
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import accumulate, chain, groupby, islice, pairwise
 from math import comb, isqrt, prod
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Invalid", "Malformed", "Report", "check", "main"]
 
 MAX_WORK = 20_000_000_000  # multiplications that are done without asking
-ENTRY_WORK, INSTRUCTION_WORK = 1_000, 100_000  # what a stored number and an instruction count as, to bound memory
-NODE_WORK = 50  # what visiting an instruction counts as
+ENTRY_WORK, INSTRUCTION_WORK, NODE_WORK = 1_000, 100_000, 50  # what an entry, an instruction and a visit of it count as
 MAX_AXES, MAX_BYTES, MAX_DEGREE, LARGEST = 32, 2**26, 2**4096, 10**25 - 1
 
 Vector = list[int]
@@ -48,8 +47,7 @@ class Malformed(Exception):  # noqa: N818
     """Not a certificate, or one that this checker cannot read or may not spend the work on."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """A valid certificate: what it says, and what that rests on. `parameters` is None for the rank of a matrix."""
 
     summary: str
@@ -78,8 +76,7 @@ def _compare(block: Object, claims: Object, where: str) -> None:
 
 
 def _show(x: object) -> str:
-    text = ascii(x)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text := ascii(x)) <= 60 else text[:57] + "..."
 
 
 # ---- Section 1: reading, canonical form, streams ----
@@ -92,19 +89,18 @@ def read(source: bytes | str | Object) -> Any:  # strict JSON: UTF-8, no key twi
         _well_formed(len(dict(listed)) == len(listed), "an object has a key twice")
         return dict(listed)
 
-    def integer(literal: str) -> int:
-        digits = literal.removeprefix("-")
-        _well_formed(digits.isdigit() and len(digits) <= 25, f"not an integer of at most 25 digits: {_show(literal)}")
-        return int(literal)
+    def integer(x: str) -> int:
+        _well_formed(x.removeprefix("-").isdigit() and len(x) <= 25 + (x[0] == "-"), f"not an integer: {_show(x)}")
+        return int(x)
 
     try:
         source = json.dumps(source) if isinstance(source, dict) else source
         if isinstance(source, bytes):
             if source[:2] == b"\x1f\x8b":
-                inflate = zlib.decompressobj(wbits=31)
-                source = inflate.decompress(source, MAX_BYTES + 1)
-                complete = inflate.eof and not inflate.unused_data
-                _well_formed(complete or len(source) > MAX_BYTES, "a truncated or continued gzip file")
+                gzip = zlib.decompressobj(wbits=31)
+                source = gzip.decompress(source, MAX_BYTES + 1)
+                whole = len(source) > MAX_BYTES or (gzip.eof and not gzip.unused_data)
+                _well_formed(whole, "a truncated or continued gzip file")
             _well_formed(len(source) <= MAX_BYTES, f"larger than {MAX_BYTES} bytes")
             source = source.decode("utf-8")
         hooks: Any = dict.fromkeys(("parse_int", "parse_float", "parse_constant"), integer)
@@ -144,7 +140,7 @@ def is_prime(n: int) -> bool:  # Miller and Rabin's test, which makes no error w
 INDEX, SIZE = range(LARGEST + 1), range(1, LARGEST + 1)
 WHOLE, NEGATIVE = range(-LARGEST, LARGEST + 1), range(-LARGEST, 0)
 ACTIVATIONS = {"identity": 1, "square": 2, "cube": 3, "tanh": 0, "sigmoid": 0, "silu": 0}  # the power, or 0
-ACTIVATION = (set(ACTIVATIONS), {"power": range(4, 1001)})
+ACTIVATION: Any = (set(ACTIVATIONS), {"power": range(4, 1001)})
 PIVOTS: Object = {"rows": [INDEX], "columns": [INDEX], "witness": [[INDEX]]}
 REDRAWS: Any = [[range(2**32)]]
 FAMILY: Object = {"rule": str, "layer": SIZE, "head": (None, SIZE), "dimension": SIZE}
@@ -157,8 +153,8 @@ ROOTS = [{"count": INDEX, "rows": [INDEX], "redraws": REDRAWS}]
 THEOREMS: Object = {x: {"kind": str, "value": INDEX} for x in ("parameters", "ambient", "composition", "symmetry")}
 THEOREMS["ambient"] |= {"rule": {"degrees", "tokens"}}
 THEOREMS["symmetry"] |= {"generators": [FAMILY]} | PIVOTS
-MONTE_CARLO: Object = {"kind": str, "error": NEGATIVE} | {x: INDEX for x in ("value", "inputs", "degree", "norm_bits")}
-MONTE_CARLO |= {"trials": [{"prime": INDEX, "rank": INDEX}], "theorem": THEOREMS}
+MONTE_CARLO: Object = {"kind": str, "error": NEGATIVE, "trials": [{"prime": INDEX, "rank": INDEX}]}
+MONTE_CARLO |= {"value": INDEX, "inputs": INDEX, "degree": INDEX, "norm_bits": INDEX, "theorem": THEOREMS}
 CERTIFICATE = {"schema": {"ffrank-certificate/1"}, "program_digest": str, "prime": range(3, 2**31)}
 CERTIFICATE |= {"seed": range(2**64), "method": {"point": {"random"}, "error": (None, NEGATIVE)}}
 CERTIFICATE |= {"parameters": INDEX, "dimension": DIMENSION, "expected": (None, EXPECTED), "defect": (None, WHOLE)}
@@ -168,26 +164,23 @@ CERTIFICATE |= {"upper_bound": THEOREMS | {"monte-carlo": MONTE_CARLO}, "version
 RANK = {"schema": {"ffrank-rank/1"}, "prime": range(2, 2**61), "shape": [INDEX, INDEX], "matrix": str, "rank": INDEX}
 RANK |= {"rows": [INDEX], "columns": [INDEX], "lower": [[INDEX]], "upper": [[INDEX]]}
 RANK |= {"versions": {"ffrank": str}, "digest": str}
-ARCHITECTURE = {"mlp": {"kind": str, "widths": [SIZE], "activation": ACTIVATION, "bias": bool}}
-ATTENTION = {"kind": str, "widths": [SIZE], "attention_dims": [SIZE], "tokens": SIZE, "heads": SIZE}
-ATTENTION |= {"score": {"lightning", "softmax", "normalized"}, "norm": {"none", "rms", "layer"}, "causal": bool}
-ATTENTION |= {"value_dim": (None, SIZE), "residual": bool, "mlp_width": (None, SIZE), "qk_bias": bool}
-ARCHITECTURE |= {"attention": ATTENTION | {"activation": ACTIVATION}}
-PROGRAM = {"format": {"ffrank-program/1"}, "parameters": [[str, [SIZE]]], "inputs": [[str, [SIZE]]]}
-PROGRAM |= {"instructions": [list], "output": INDEX}
+ATTENTION = {"kind": str, "widths": [SIZE], "attention_dims": [SIZE], "tokens": SIZE, "heads": SIZE, "causal": bool}
+ATTENTION |= {"score": {"lightning", "softmax", "normalized"}, "norm": {"none", "rms", "layer"}, "residual": bool}
+ATTENTION |= {"value_dim": (None, SIZE), "mlp_width": (None, SIZE), "qk_bias": bool, "activation": ACTIVATION}
+MLP = {"kind": str, "widths": [SIZE], "activation": ACTIVATION, "bias": bool}
+PROGRAM = {"format": {"ffrank-program/1"}, "instructions": [list], "output": INDEX}
+PROGRAM |= {"parameters": [[str, [SIZE]]], "inputs": [[str, [SIZE]]]}
 
 
 def fit(x: Any, form: Any, where: str) -> Any:
-    """
-    Return x if it has this form, else raise Malformed: a range of integers (a bool is none), a set of strings, a type
-    (strings are not empty), a list of one form for lists of any length, of more forms for lists of just these, a pair
-    (None, form) or (form, dict), or a dict: with exactly these keys, or a choice by the key `kind`.
-    """  # noqa: D205
-    if isinstance(form, range | set):
+    # Return x if it has this form, else raise Malformed: a range of integers (a bool is none), a set of strings, a type
+    # (strings are not empty), a list of one form for lists of any length, of more forms for lists of just these, a pair
+    # (None, form) or (form, dict), or a dict: with exactly these keys, or a choice by the key `kind`.
+    if isinstance(form, type):
+        _well_formed(type(x) is form and x != "", f"{where}: expected a {form.__name__}, got {_show(x)}")
+    elif isinstance(form, range | set):
         good = type(x) is (int if isinstance(form, range) else str) and x in form
         _well_formed(good, f"{where}: expected one of {_show(form)}, got {_show(x)}")
-    elif isinstance(form, type):
-        _well_formed(type(x) is form and x != "", f"{where}: expected a {form.__name__}, got {_show(x)}")
     elif isinstance(form, tuple):
         first, second = form
         if first is not None or x is not None:
@@ -225,23 +218,37 @@ INSTRUCTIONS: dict[str, tuple[list[Any], Callable[..., tuple[Any, Any]]]] = {
     "reshape": ([INDEX, [SIZE]], lambda a, new: (new, prod(new) == prod(a))),
     "transpose": ([INDEX, [INDEX]], lambda a, to: ([a[i] for i in to if i < len(a)], sorted(to) == [*range(len(a))])),
     "slice": ([INDEX, [[INDEX, SIZE, SIZE]]], lambda a, cuts: ([-((i - j) // k) for i, j, k in cuts], _cut(a, cuts))),
-    "broadcast": ([INDEX, [SIZE]], lambda a, new: (new, len(a) <= len(new) and all(map(_grows, a[::-1], new[::-1])))),
+    "broadcast": ([INDEX, [SIZE]], lambda a, new: (new, _grown(a, new) == new)),
     "concat": ([], lambda axis, *some: _joined(axis, some)),
 }
 INSTRUCTIONS |= {"mul": INSTRUCTIONS["add"], **dict.fromkeys(("exp", "sqrt", "recip"), INSTRUCTIONS["neg"])}
+
+
+def _grown(a: Sequence[int], new: Vector) -> Vector:
+    start = len(new) - len(a)
+    return new[:start] + [y if x == 1 else x for x, y in zip(a, new[start:], strict=True)] if start >= 0 else []
 
 
 def _cut(a: Shape, cuts: list[Vector]) -> bool:
     return len(cuts) == len(a) and all(start < stop <= n for (start, stop, _), n in zip(cuts, a, strict=True))
 
 
-def _grows(old: int, new: int) -> bool:
-    return old in (1, new)
-
-
 def _joined(axis: int, some: Sequence[Shape]) -> tuple[Shape, bool]:
     same = axis < len(some[0]) and len({(len(a), a[:axis], a[axis + 1 :]) for a in some}) == 1
     return (*some[0][:axis], sum(sum(a[axis : axis + 1]) for a in some), *some[0][axis + 1 :]), same
+
+
+def architecture(x: Any) -> Object:  # x if it is a full and consistent architecture
+    spec: Object = fit(x, {"mlp": MLP, "attention": ATTENTION}, "architecture")
+    widths, dims = spec["widths"], spec.get("attention_dims")
+    _well_formed(len(widths) >= 2, "architecture: expected at least two widths")
+    if dims is not None:
+        _well_formed(len(dims) == len(widths) - 1, "architecture: expected one width more than attention_dims")
+        _well_formed(not spec["residual"] or len(set(widths)) == 1, "architecture: residual needs equal widths")
+        plain = spec["mlp_width"] is None and spec["activation"] != "square"
+        _well_formed(not plain, "architecture: without mlp_width the activation is written square")
+    name = spec["activation"]
+    return spec | {"power": ACTIVATIONS[name] if type(name) is str else name["power"]}  # 0 if it is none
 
 
 class Program:  # grows node by node, with the shape of each, and refuses to when the budget is spent
@@ -287,9 +294,8 @@ class Program:  # grows node by node, with the shape of each, and refuses to whe
     def finish(self, output: int) -> Program:  # sets P, n and m, the exponentials, and the arguments of roots by stages
         _well_formed(output < len(self.shapes), "program: the output is not a node")
         parameters, instructions = len(self.parameters), range(self.first, len(self.shapes))
-        self.output, self.m = output, self.sizes[output]
-        self.P, self.n = sum(self.sizes[:parameters]), sum(self.sizes[parameters : self.first])
-        self.once = sum(self.work) + self.n + self.P  # the work of one evaluation
+        self.output, self.m, self.P = output, self.sizes[output], sum(self.sizes[:parameters])
+        self.n, self.once = sum(self.sizes[parameters : self.first]), sum(self.work) + sum(self.sizes[: self.first])
         moving, stage, self.arguments = set(range(parameters, self.first)), [0] * self.first, list[Vector]()
         ops, self.constant = {node: self.made[node][0] for node in instructions}, False
         for node, op in ops.items():
@@ -309,46 +315,25 @@ class Program:  # grows node by node, with the shape of each, and refuses to whe
         document = {"format": "ffrank-program/1", "parameters": self.parameters, "inputs": self.inputs}
         return document | {"instructions": self.made[self.first :], "output": self.output}
 
+    def user(self, x: Object) -> Program:
+        document = fit(x, PROGRAM, "program")
+        listed = document["parameters"] + document["inputs"]
+        _well_formed(len({name for name, _ in listed}) == len(listed), "program: two names are equal")
+        for table, listed in ((self.parameters, document["parameters"]), (self.inputs, document["inputs"])):
+            for name, shape in listed:
+                self.declare(name, shape, table)
+        for instruction in document["instructions"]:
+            self.add(*instruction)
+        return self.finish(document["output"])
 
-def user_program(x: Object, program: Program) -> Program:
-    document = fit(x, PROGRAM, "program")
-    names = [name for name, _ in document["parameters"] + document["inputs"]]
-    _well_formed(len(set(names)) == len(names), "program: two parameters or inputs have one name")
-    for table, listed in ((program.parameters, document["parameters"]), (program.inputs, document["inputs"])):
-        for name, shape in listed:
-            program.declare(name, shape, table)
-    for instruction in document["instructions"]:
-        program.add(*instruction)
-    return program.finish(document["output"])
-
-
-# ---- Section 2.1: the program of an architecture ----
-def architecture(x: Any) -> Object:  # x if it is a full and consistent architecture
-    spec: Object = fit(x, ARCHITECTURE, "architecture")
-    widths, dims = spec["widths"], spec.get("attention_dims")
-    _well_formed(len(widths) >= 2, "architecture: expected at least two widths")
-    if dims is not None:
-        _well_formed(len(dims) == len(widths) - 1, "architecture: expected one width more than attention_dims")
-        _well_formed(not spec["residual"] or len(set(widths)) == 1, "architecture: residual needs equal widths")
-        plain = spec["mlp_width"] is None and spec["activation"] != "square"
-        _well_formed(not plain, "architecture: without mlp_width the activation is written square")
-    return spec
-
-
-def power(spec: Object) -> int:  # the power that the activation takes, or 0
-    name: Any = spec["activation"]
-    return ACTIVATIONS[name] if type(name) is str else int(name["power"])
-
-
-class Builder(Program):
-    def build(self, spec: Object) -> Program:
+    def build(self, spec: Object) -> Program:  # of an architecture (section 2.1), and so all below
         return self.finish(self._mlp(spec) if spec["kind"] == "mlp" else self._attention(spec))
 
     def _constant(self, value: int, x: int) -> int:
         return self.add("broadcast", self.add("const", [], [value]), list(self.shapes[x]))
 
     def _activated(self, spec: Object, x: int) -> int:
-        add, name, k = self.add, spec["activation"], power(spec)
+        add, name, k = self.add, spec["activation"], spec["power"]
         if k:
             return x if k == 1 else add("pow", x, k)
         e = add("exp", add("add", x, x) if name == "tanh" else add("neg", x))
@@ -432,11 +417,12 @@ def rank(rows: Iterable[Vector], p: int, enough: int) -> int:  # by elimination;
             if factor := row[column]:
                 row = row[:column] + [(x - factor * y) % p for x, y in zip(row[column:], pivot, strict=True)]  # noqa: PLW2901
         lead = next((j for j, x in enumerate(row) if x), None)
-        if lead is not None and len(echelon) < enough:
-            echelon.append((lead, [x * pow(row[lead], -1, p) % p for x in row[lead:]]))
-        if len(echelon) == enough:
+        if lead is not None:
+            unit = pow(row[lead], -1, p)
+            echelon.append((lead, [x * unit % p for x in row[lead:]]))
+        if len(echelon) >= enough:
             break
-    return len(echelon)
+    return min(len(echelon), enough)
 
 
 def inverse(A: Matrix, p: int) -> Matrix | None:  # None if it is singular
@@ -446,23 +432,20 @@ def inverse(A: Matrix, p: int) -> Matrix | None:  # None if it is singular
         i = next((i for i in range(j, n) if rows[i][j]), None)
         if i is None:
             return None
-        rows[i], rows[j] = rows[j], [x * pow(rows[i][j], -1, p) % p for x in rows[i]]
+        unit = pow(rows[i][j], -1, p)
+        rows[i], rows[j] = rows[j], [x * unit % p for x in rows[i]]
         reduced = ([(x - row[j] * y) % p for x, y in zip(row, rows[j], strict=True)] for row in rows)
         rows = [rows[j] if i == j else row for i, row in enumerate(reduced)]
     return [row[n:] for row in rows]
 
 
-def is_square(x: int, p: int) -> bool:  # a nonzero square mod an odd prime
-    return pow(x, (p - 1) // 2, p) == 1
-
-
 def root(x: int, p: int) -> int:  # in 1 … (p − 1)/2, as Tonelli and Shanks find it; a ValueError if there is none
-    if not is_square(x, p):
+    twos, half = ((p - 1) & (1 - p)).bit_length() - 1, (p - 1) // 2
+    if pow(x, half, p) != 1:
         raise ValueError
-    twos = ((p - 1) & (1 - p)).bit_length() - 1
     odd = (p - 1) >> twos
     s, rest = pow(x, (odd + 1) // 2, p), pow(x, odd, p)  # s² = x · rest, and rest has order a power of 2
-    unit = pow(next(z for z in range(2, p) if not is_square(z, p)), odd, p)
+    unit = pow(next(z for z in range(2, p) if pow(z, half, p) != 1), odd, p)
     for i in range(twos - 2, -1, -1):
         s, rest = (s, rest) if pow(rest, 1 << i, p) == 1 else (s * unit % p, rest * unit * unit % p)
         unit = unit * unit % p
@@ -470,21 +453,15 @@ def root(x: int, p: int) -> int:  # in 1 … (p − 1)/2, as Tonelli and Shanks 
 
 
 # ---- Section 3: the map and its derivatives at the points ----
-VALUES: dict[str, Callable[..., Vector]] = {
-    "add": lambda p, a, b: [(x + y) % p for x, y in zip(a, b, strict=True)],
-    "mul": lambda p, a, b: [x * y % p for x, y in zip(a, b, strict=True)],
-    "const": lambda p, _, entries: [x % p for x in entries],
-    "neg": lambda p, a: [-x % p for x in a],
-    "pow": lambda p, a, k: [pow(x, k, p) for x in a],
-    "reshape": lambda _, a, __: a,
-    "sqrt": lambda p, a: [root(x, p) for x in a],
-    "recip": lambda p, a: [pow(x, -1, p) for x in a],
-}
-SLOPES: dict[str, Callable[..., int]] = {  # the derivative at x, where the value is y
-    "pow": lambda p, x, _, k: k * pow(x, k - 1, p),
-    "exp": lambda _, __, y: y,
-    "sqrt": lambda p, _, y: pow(2 * y, -1, p),
-    "recip": lambda _, __, y: -y * y,
+# the value of an entrywise instruction, and its derivative at x where the value is y; the others are (bi)linear
+ENTRYWISE: dict[str, tuple[Any, Any]] = {
+    "add": (lambda _, x, y: x + y, None),
+    "mul": (lambda _, x, y: x * y, None),
+    "neg": (lambda _, x: -x, None),
+    "exp": (None, lambda _, __, y: y),
+    "pow": (lambda p, x, k: pow(x, k, p), lambda p, x, _, k: k * pow(x, k - 1, p)),
+    "sqrt": (lambda p, x: root(x, p), lambda p, _, y: pow(2 * y, -1, p)),
+    "recip": (lambda p, x: pow(x, -1, p), lambda _, __, y: -y * y),
 }
 
 
@@ -497,8 +474,8 @@ class Points:  # the points of a program mod p, and what it is there; the Jacobi
     def theta(self, label: str = "0") -> Vector:
         return stream(self.message + label, self.p, self.program.P)
 
-    def at(self, theta: Vector, label: str, redraws: Vector, nodes: Iterable[int] | None = None) -> Matrix:
-        """Return the values of all nodes, or of these, at the inputs with a label."""
+    def at(self, theta: Vector, label: str, redraws: Vector, nodes: Any = None, ws: Any = ()) -> tuple[Matrix, Any]:
+        """Return the values of the nodes (or only of some), and their derivatives along vectors w; [] is zero."""
         program, p, base = self.program, self.p, self.message + label
         X = stream(f"{base}\n{redraws[0]}" if redraws[0] else base, p, program.n)
         sizes = [(f"{base}\nexp {e}\n{redraws[e]}", program.sizes[node]) for node, e in program.exponentials.items()]
@@ -506,14 +483,19 @@ class Points:  # the points of a program mod p, and what it is there; the Jacobi
         for j, terms in self.related:
             formal[j] = prod(pow(formal[b], c, p) for b, c in terms) % p
         values, entries = self._by_node(theta + X), iter(formal)
+        tangents = [[part if any(part) else [] for part in self._by_node(w + [0] * program.n)] for w in ws]
         for node in program.exponentials:
             values[node] = list(islice(entries, program.sizes[node]))
-        try:
-            for node in range(program.first, len(program.shapes)) if nodes is None else nodes:
-                values[node] = values[node] or self._value(node, [values[a] for a in program.operands[node]])
-        except ValueError:
-            raise Invalid("a point is no point: a root or a reciprocal has no value there") from None
-        return values
+        for node in range(program.first, len(program.shapes)) if nodes is None else nodes:
+            args = [values[a] for a in program.operands[node]]
+            try:
+                values[node] = values[node] or self._value(node, args)
+            except ValueError:
+                raise Invalid("a point is no point: a root or a reciprocal has no value there") from None
+            for tangent in tangents:
+                parts = [tangent[a] for a in program.operands[node]]
+                tangent[node] = self._tangent(node, values[node], args, parts) if any(parts) else []
+        return values, tangents
 
     def _by_node(self, entries: Vector) -> Matrix:
         ends = pairwise(accumulate(self.program.sizes[: self.program.first], initial=0))
@@ -521,11 +503,18 @@ class Points:  # the points of a program mod p, and what it is there; the Jacobi
 
     def _value(self, node: int, args: Matrix) -> Vector:
         p, (op, *rest), shapes = self.p, self.program.made[node], self.program.shapes
-        if op in VALUES:
-            return VALUES[op](p, *args, *rest[len(args) :])
+        if op in ENTRYWISE:
+            rule, more = ENTRYWISE[op][0], rest[len(args) :]
+            return [rule(p, *xs, *more) % p for xs in zip(*args, strict=True)]
+        if op in ("const", "reshape"):
+            return args[0] if args else [x % p for x in rest[1]]
         if op == "matmul":
-            a, b = (shapes[x] for x in rest)
-            return _matmul(args[0], args[1], (prod(a[:-2]), a[-2], a[-1], b[-1]), p)
+            (*lead, n, k), m, out = shapes[rest[0]], shapes[rest[1]][-1], Vector()
+            for i in range(prod(lead)):
+                rows = (args[0][start : start + k] for start in range(i * n * k, (i + 1) * n * k, k))
+                columns = [args[1][i * k * m + j : (i + 1) * k * m : m] for j in range(m)]
+                out += [sum(map(mul, row, column)) % p for row in rows for column in columns]
+            return out
         if op == "sum":
             block, inner = (prod(shapes[rest[0]][axis:]) for axis in (rest[1], rest[1] + 1))
             blocks = (args[0][i : i + block] for i in range(0, len(args[0]), block))
@@ -534,175 +523,116 @@ class Points:  # the points of a program mod p, and what it is there; the Jacobi
             parts = [(arg, prod(shapes[a][rest[0] :])) for arg, a in zip(args, rest[1:], strict=True)]
             outer = range(prod(shapes[node][: rest[0]]))
             return [x for o in outer for arg, n in parts for x in arg[o * n : (o + 1) * n]]
-        if node not in self.movers:
-            self.movers[node] = _movers(op, rest[1], shapes[rest[0]], shapes[node])
+        if node not in self.movers:  # transpose, slice or broadcast: places are sums over what each axis adds
+            shape, how = shapes[rest[0]], rest[1]
+            axes = [[i * prod(shape[axis + 1 :]) for i in range(n)] for axis, n in enumerate(shape)]
+            if op == "broadcast":
+                axes = [[0]] * (len(how) - len(shape)) + axes
+                axes = [axis if len(axis) == n else [0] * n for axis, n in zip(axes, how, strict=True)]
+            else:
+                pairs = zip(axes, how, strict=True)
+                axes = [axis[slice(*x)] if op == "slice" else axes[x] for axis, x in pairs]
+            self.movers[node] = reduce(lambda places, axis: [i + j for i in places for j in axis], axes, [0])
         return [args[0][i] for i in self.movers[node]]
 
-    def derivative(self, values: Matrix, direction: Vector) -> Vector:
-        """Return the derivatives of the output entries along a direction in parameter space."""
-        program, tangents = self.program, list[Vector | None]()  # None is zero
-        for part in self._by_node(direction + [0] * program.n)[: program.first]:
-            tangents.append(part if any(part) else None)
-        for node in range(program.first, len(program.shapes)):
-            parts = [tangents[a] for a in program.operands[node]]
-            args = [values[a] for a in program.operands[node]]
-            tangents.append(self._tangent(node, values[node], args, parts) if any(parts) else None)
-        return tangents[program.output] or [0] * program.m
-
-    def _tangent(self, node: int, value: Vector, args: Matrix, parts: list[Vector | None]) -> Vector:
+    def _tangent(self, node: int, value: Vector, args: Matrix, parts: Matrix) -> Vector:
         p, (op, *rest) = self.p, self.program.made[node]
         if op in ("mul", "matmul"):  # the product rule
             (a, b), (da, db) = args, parts
             both = ([self._value(node, [da, b])] if da else []) + ([self._value(node, [a, db])] if db else [])
-            return both[0] if len(both) == 1 else VALUES["add"](p, *both)
+            return [sum(xs) % p for xs in zip(*both, strict=True)]
         full = [part or [0] * len(arg) for arg, part in zip(args, parts, strict=True)]
-        if op in SLOPES:
-            slopes = (SLOPES[op](p, x, y, *rest[1:]) for x, y in zip(args[0], value, strict=True))
+        if rule := ENTRYWISE.get(op, (None, None))[1]:
+            slopes = (rule(p, x, y, *rest[1:]) for x, y in zip(args[0], value, strict=True))
             return [slope * dx % p for slope, dx in zip(slopes, full[0], strict=True)]
         return self._value(node, full)  # the other instructions are linear
 
     def products(self, rows: Sequence[int], directions: Sequence[Vector], redraws: Callable[[int], Vector]) -> Matrix:
-        """Return the products of these rows of the Jacobian with some vectors: a derivative for each, at each input."""
-        theta, m, out = self.theta(), self.program.m, [Vector() for _ in directions]
+        theta, m, out = self.theta(), self.program.m, [Vector() for _ in directions]  # rows of J times some vectors
         for i, group in groupby(rows, lambda row: row // m):
-            values, entries = self.at(theta, f"{i + 1}", redraws(i)), [row % m for row in group]
-            for product, direction in zip(out, directions, strict=True):
-                derivative = self.derivative(values, direction)
-                product += [derivative[entry] for entry in entries]
+            tangents = self.at(theta, f"{i + 1}", redraws(i), None, directions)[1]
+            entries = [row % m for row in group]
+            for product, tangent in zip(out, tangents, strict=True):
+                product += [(tangent[self.program.output] or [0] * m)[entry] for entry in entries]
         return out
 
+    def redrawn(self, block: Sequence[Any], points: int, where: str) -> Callable[[int], Vector]:
+        sources = 1 + len(self.program.exponentials)  # returns what gives the numbers of section 3.1 for each point
+        good = not block or (any(map(any, block)) and len(block) == points and {len(x) for x in block} == {sources})
+        _require(good, f"{where}: redraws: expected {points} lists of {sources} numbers, or nothing for zeros")
+        return lambda i: block[i] if block else [0] * sources
 
-def _matmul(A: Vector, B: Vector, sides: tuple[int, int, int, int], p: int) -> Vector:
-    (batch, n, k, m), out = sides, Vector()  # so many pairs of matrices, n×k and k×m, row-major, one after the other
-    for i in range(batch):
-        columns = [B[i * k * m + j : (i + 1) * k * m : m] for j in range(m)]
-        rows = (A[start : start + k] for start in range(i * n * k, (i + 1) * n * k, k))
-        out += [sum(map(mul, row, column)) % p for row in rows for column in columns]
-    return out
+    def check_exponents(self, exponents: Object, c: Object, full: bool) -> None:
+        program, p, redraws = self.program, self.p, exponents["redraws"]
+        operands, T = [program.operands[node][0] for node in program.exponentials], list[Vector]()
+        good = (any(redraws) and len(redraws) == len(exponents["rows"])) or not redraws
+        _require(good, "exponents: redraws: expected those of each row, or none")
+        for position, i in enumerate(exponents["rows"]):
+            theta = self.theta(f"exponents {i}")
+            counts = self.redrawn(redraws[position] if redraws else [], 2, "exponents")
+            both = (self.at(theta, f"exponents {i} {j}", counts(j - 1))[0] for j in (1, 2))
+            z, other = ([x for node in operands for x in values[node]] for values in both)
+            for j, terms in self.related:
+                related = all((x[j] - sum(c * x[b] for b, c in terms)) % p == 0 for x in (z, other))
+                _require(related, f"exponents: the relation of {j} does not hold in row {i}")
+            T.append([(x - y) % p for x, y in zip(z, other, strict=True)])
+        shape = LARGEST, exponents["count"]
+        check_witness("exponents", exponents, shape, lambda ws: [_apply(T, w, p) for w in ws], c, full)
 
-
-def _movers(op: str, how: Any, shape: Shape, result: Shape) -> Vector:
-    """Return from where each entry of a transpose, slice or broadcast comes: what each axis of the result adds."""
-    axes = [[i * prod(shape[axis + 1 :]) for i in range(n)] for axis, n in enumerate(shape)]
-    if op == "transpose":
-        axes = [axes[axis] for axis in how]
-    elif op == "slice":
-        axes = [axis[slice(*cut)] for axis, cut in zip(axes, how, strict=True)]
-    else:
-        axes = [[0]] * (len(result) - len(shape)) + axes
-        axes = [axis if len(axis) == n else [0] * n for axis, n in zip(axes, result, strict=True)]
-    return reduce(lambda indices, axis: [i + j for i in indices for j in axis], axes, [0])
-
-
-def redrawn(block: Sequence[Any], points: int, program: Program, where: str) -> Callable[[int], Vector]:
-    """Check a list of redraws (section 3.1) of so many points, and return what gives the numbers of each."""
-    sources = 1 + len(program.exponentials)
-    good = not block or (any(map(any, block)) and len(block) == points and {len(x) for x in block} == {sources})
-    _require(
-        good, f"{where}: redraws: not one list of {sources} numbers for each of {points} points, or none for zeros"
-    )
-    return lambda i: block[i] if block else [0] * sources
+    def check_roots(self, roots: list[Object]) -> None:  # characters of arguments, and 1, are independent
+        program, theta = self.program, self.theta()
+        for s, (stage, arguments) in enumerate(zip(roots, program.arguments, strict=True), 1):
+            where, needed, characters = f"roots of stage {s}", set(arguments), list[Vector]()
+            for node in range(len(program.shapes) - 1, -1, -1):
+                needed.update(program.operands[node] if node in needed and node not in program.exponentials else ())
+            nodes = [node for node in range(program.first, len(program.shapes)) if node in needed]
+            redraws = self.redrawn(stage["redraws"], stage["count"] + 1, where)
+            for position, i in enumerate(stage["rows"]):
+                values, _ = self.at(theta, f"roots {s} {i}", redraws(position), nodes)
+                entries = [x for node in arguments for x in values[node]]
+                _require(all(entries), f"{where}: an argument is 0 in row {i}")
+                characters.append([1, *(int(pow(x, (self.p - 1) // 2, self.p) != 1) for x in entries)])
+            _require(rank(characters, 2, position + 2) > position, f"{where}: the characters are dependent over F_2")
 
 
 # ---- Section 4: witnesses ----
-def _check_pivots(where: str, block: Object, limits: tuple[int, int], solutions: Sequence[str], p: int) -> None:
-    r, k = len(block["rows"]), _challenges(p)
+def _check_pivots(where: str, block: Object, limits: tuple[int, int], solutions: Sequence[str], p: int) -> int:
+    r, k = len(block["rows"]), next(k for k in range(1, 121) if p**k >= 2**120)
     _require(len(block["columns"]) == r, f"{where}: {r} rows, but {len(block['columns'])} columns")
-    for name, limit in zip(("rows", "columns"), limits, strict=True):
-        good = all(i < j for i, j in pairwise([*block[name], limit]))
-        _require(good, f"{where}: the {name} do not increase, or are out of range")
+    pairs = chain(*(pairwise([*block[x], limit]) for x, limit in zip(("rows", "columns"), limits, strict=True)))
+    _require(all(i < j for i, j in pairs), f"{where}: rows or columns do not increase, or are out of range")
     for witness in (block[name] for name in solutions):
         _require(len(witness) == k, f"{where}: {len(witness)} solutions, but there are {k} challenges")
         good = all(len(w) == r and max(w, default=0) < p for w in witness)
         _require(good, f"{where}: a solution is not {r} numbers less than the prime")
+    return k
 
 
-def _challenges(p: int) -> int:
-    return next(k for k in range(1, 121) if p**k >= 2**120)
-
-
-def check_witness(
-    purpose: str, block: Object, shape: tuple[int, int], products: Callable[[Matrix], Matrix], c: Object, full: bool
-) -> None:
-    """Check T[rows, columns] w = b for all challenges b. `products` gives those of T[rows, :] with some vectors."""
-    rows, columns, p = block["rows"], block["columns"], c["prime"]
-    _check_pivots(f"{purpose} witness", block, shape, ["witness"], p)
+def check_witness(purpose: str, block: Object, shape: Any, times: Any, c: Object, full: bool) -> None:
+    rows, columns, p = block["rows"], block["columns"], c["prime"]  # `times` gives T[rows, :] times some vectors
+    k = _check_pivots(f"{purpose} witness", block, shape, ["witness"], p)
     claim = {"claim": purpose, "program": c["program_digest"], "prime": p, "seed": c["seed"]}
     claim |= {"inputs": block.get("inputs", 0), "rows": rows, "columns": columns}
     claim |= {"redraws": block["redraws"]} if block.get("redraws") else {}
     message = f"ffrank challenge 1\n{digest(claim)}\n"
-    targets = [stream(f"{message}{j}", p, len(rows)) for j in range(_challenges(p))]
+    targets = [stream(f"{message}{j}", p, len(rows)) for j in range(k)]
 
-    def spread(w: Sequence[int]) -> Vector:
-        entries = dict(zip(columns, w, strict=True))
-        return [entries.get(j, 0) for j in range(shape[1])]
-
-    solved = products([spread(w) for w in block["witness"]]) == targets
+    entries = [dict(zip(columns, w, strict=True)) for w in block["witness"]]
+    solved = times([[entry.get(j, 0) for j in range(shape[1])] for entry in entries]) == targets
     _require(solved, f"{purpose} witness: a challenge is not met, so the minor is not proven regular")
     if full:
-        minor = products([[int(i == j) for i in range(shape[1])] for j in columns])
+        minor = times([[int(i == j) for i in range(shape[1])] for j in columns])
         _require(rank(minor, p, len(rows)) == len(rows), f"{purpose} witness: the minor is singular")
-
-
-# ---- Sections 3.2 and 3.3: the exponents are independent, and so are the roots ----
-def check_exponents(points: Points, exponents: Object, c: Object, full: bool) -> None:
-    program, p, redraws = points.program, points.p, exponents["redraws"]
-    operands, T = [program.operands[node][0] for node in program.exponentials], list[Vector]()
-    good = not redraws or (any(redraws) and len(redraws) == len(exponents["rows"]))
-    _require(good, "exponents: redraws: expected none, or those of each row")
-    for position, i in enumerate(exponents["rows"]):
-        theta = points.theta(f"exponents {i}")
-        counts = redrawn(redraws[position] if redraws else [], 2, program, "exponents")
-        both = (points.at(theta, f"exponents {i} {j}", counts(j - 1)) for j in (1, 2))
-        z, other = ([x for node in operands for x in values[node]] for values in both)
-        for j, terms in points.related:
-            related = all((x[j] - sum(c * x[b] for b, c in terms)) % p == 0 for x in (z, other))
-            _require(related, f"exponents: the relation of {j} does not hold in row {i}")
-        T.append([(x - y) % p for x, y in zip(z, other, strict=True)])
-    shape = LARGEST + 1, exponents["count"]
-    check_witness("exponents", exponents, shape, lambda ws: [_apply(T, w, p) for w in ws], c, full)
-
-
-def check_roots(points: Points, roots: list[Object]) -> None:
-    """Check that the characters of each stage's arguments, and a constant, are independent over F_2."""
-    program, theta = points.program, points.theta()
-    for s, (stage, arguments) in enumerate(zip(roots, program.arguments, strict=True), 1):
-        where, needed, characters = f"roots of stage {s}", set(arguments), list[Vector]()
-        for node in range(len(program.shapes) - 1, -1, -1):
-            needed.update(program.operands[node] if node in needed and node not in program.exponentials else ())
-        nodes = [node for node in range(program.first, len(program.shapes)) if node in needed]
-        redraws = redrawn(stage["redraws"], stage["count"] + 1, program, where)
-        for position, i in enumerate(stage["rows"]):
-            values = points.at(theta, f"roots {s} {i}", redraws(position), nodes)
-            entries = [x for node in arguments for x in values[node]]
-            _require(all(entries), f"{where}: an argument is 0 in row {i}")
-            characters.append([1, *(int(not is_square(x, points.p)) for x in entries)])
-        regular = rank(characters, 2, len(characters)) == stage["count"] + 1
-        _require(regular, f"{where}: the characters are dependent over F_2")
 
 
 # ---- Section 6: symmetry generators ----
 Key = Any  # the name of a parameter, or a function of the weights that gives a matrix
 Action = tuple[str, int, tuple[Key, ...]]  # (W, c, factors): dW += c · their product; X is ξ, and XT is ξᵀ
 Block = tuple[str, int, int, list[Action]]  # a matrix ξ and what it does: full n×m, or n×n: skew, centred, diagonal
-Family = tuple[Object, list[Block]]  # the entry of `generators`, and the parts of its ξ
+DIMENSIONS: dict[str, Callable[[int, int], int]] = {"full": lambda n, m: n * m, "skew": lambda n, _: n * (n - 1) // 2}
+DIMENSIONS |= {"diagonal": lambda n, _: n, "centred": lambda n, _: (n - 1) * (n - 2) // 2}
 Reach = tuple[int, Key] | None  # a number of columns and the matrix, or all directions
 X, XT = "ξ", "ξᵀ"
-
-
-def _dimension(kind: str, n: int, m: int) -> int:
-    return {"full": n * m, "skew": n * (n - 1) // 2, "centred": (n - 1) * (n - 2) // 2, "diagonal": n}[kind]
-
-
-def _matrix(kind: str, n: int, m: int, xi: Vector) -> Any:  # ξ: its rows, or the tuple of a diagonal
-    if kind in ("full", "diagonal"):
-        return tuple(xi) if kind == "diagonal" else [xi[i : i + m] for i in range(0, len(xi), m)]
-    n -= kind == "centred"
-    entry = dict(zip(((x, y) for x in range(n) for y in range(x + 1, n)), xi, strict=True))
-    S = [[entry.get((x, y), -entry.get((y, x), 0)) for y in range(n)] for x in range(n)]
-    for _ in range(2 if kind == "centred" else 0):  # multiply by the u_x from the left, then from the right
-        S = [[x - y for x, y in zip([*column, 0], [0, *column], strict=True)] for column in _flip(S)]
-    return S
 
 
 class Weights(dict[Key, Matrix]):  # the parameters as matrices, biases as columns; what is made of them is kept
@@ -719,7 +649,7 @@ class Weights(dict[Key, Matrix]):  # the parameters as matrices, biases as colum
                 return [[c * x % self.p for x in row] for c, row in zip(scales, B, strict=True)]
             if isinstance(B, tuple):
                 return [[c * x % self.p for c, x in zip(B, row, strict=True)] for row in A]
-            columns = list(zip(*B, strict=True))
+            columns = _flip(B)
             return [_apply(columns, row, self.p) for row in A]
 
         return reduce(times, factors)
@@ -727,18 +657,19 @@ class Weights(dict[Key, Matrix]):  # the parameters as matrices, biases as colum
 
 class Symmetries:  # all families of generators of an architecture: the columns of T
     def __init__(self, spec: Object, program: Program) -> None:
-        self.spec, self.k, self.families = spec, power(spec), list[Family]()
-        self.names = {name for name, _ in program.parameters}  # what an action does to others is left out
+        self.spec, self.k, self.families = spec, spec["power"], list[tuple[Object, list[Block]]]()
+        self.sizes = {name: (*shape, 1)[:2] for name, shape in program.parameters}
         (self._mlp if spec["kind"] == "mlp" else self._attention)()
 
     def _add(self, rule: str, layer: int, head: int | None, *blocks: Block) -> None:
-        kept = [(kind, n, m, [x for x in actions if x[0] in self.names]) for kind, n, m, actions in blocks]
-        kept = [block for block in kept if block[3]]
-        if dimension := sum(_dimension(*block[:3]) for block in kept):
+        kept = [(kind, n, m, [x for x in actions if x[0] in self.sizes]) for kind, n, m, actions in blocks]
+        kept = [block for block in kept if block[3]]  # what would be done to parameters that there are not is left out
+        if dimension := sum(DIMENSIONS[kind](n, m) for kind, n, m, _ in kept):
             self.families.append((dict(zip(FAMILY, (rule, layer, head, dimension), strict=True)), kept))
 
-    def _each(self, rule: str, layer: int, head: int | None, rows: Object, *right: Key, m: int = 1) -> None:
-        self._add(rule, layer, head, *(("full", n, m, [(W, 1, (X, *right))]) for W, n in rows.items()))
+    def _each(self, rule: str, layer: int, head: int | None, names: Iterable[str], *right: Key, m: int = 0) -> None:
+        sizes = {W: self.sizes[W] for W in names if W in self.sizes}  # dW = ξ · right for each, ξ of m or W's columns
+        self._add(rule, layer, head, *(("full", n, m or c, [(W, 1, (X, *right))]) for W, (n, c) in sizes.items()))
 
     def _left(self, *names: str) -> list[Action]:
         return [(W, 1, (X, W)) for W in names]
@@ -765,12 +696,12 @@ class Symmetries:  # all families of generators of an architecture: the columns 
                 self._add("translation", i, None, ("full", n, 1, [(b, 1, (X,)), (b_next, -1, (W_next, X))]))
 
     def _attention(self) -> None:
-        spec, d, dims, norm = self.spec, self.spec["widths"], self.spec["attention_dims"], self.spec["norm"]
+        spec, d, norm, last = self.spec, self.spec["widths"], self.spec["norm"], len(self.spec["widths"]) - 1
         v, w, H, bias, t = (spec[key] for key in ("value_dim", "mlp_width", "heads", "qk_bias", "tokens"))
         everywhere = spec["residual"] or norm == "layer"  # the reach
         passes = spec["score"] != "softmax" and norm == "none" and not everywhere and (w is None or self.k > 0)
         rank_one, R = t == 1 or (d[0] == 1 and not bias), None
-        for i, a in enumerate(dims, 1):
+        for i, a in enumerate(spec["attention_dims"], 1):
             W1, W2, heads = f"layer{i}.W1", f"layer{i}.W2", [f"layer{i}.head{h}." for h in range(1, H + 1)]
             for h, head in enumerate(heads, 1):
                 self._head(i, h, head, rank_one)
@@ -778,32 +709,28 @@ class Symmetries:  # all families of generators of an architecture: the columns 
                 pairs = ((h, j) for h in heads for j in heads if j != h)
                 self._add("head-mixing", i, None, *(("full", 1, 1, self._mixing(h, j)) for h, j in pairs))
             if norm == "layer":
-                self._each("layer-norm-input", i, None, {W1: w}, self._ones(1, d[i]))
-            incoming = {head + x: m for head in heads for x, m in (("V", d[i - 1]), ("O", v))}
+                self._each("layer-norm-input", i, None, [W1], self._ones(1, d[i]), m=1)
+            incoming = [head + x for head in heads for x in "VO"]
             R = None if everywhere else self._behind_heads(i, heads, R)
             if w is not None:
-                self._hidden("attention", i, R, incoming, {W1: w})
+                self._hidden("attention", i, R, incoming, [W1])
                 self._neurons("neuron-basis", i, w, [W1], W2)
-                linear, narrow = self.k == 1 and R is not None and R[0] < min(w, d[i]), w < d[i] and not everywhere
-                R, incoming = (
-                    (R[0], self._chain(W2, W1, R[1])) if R and linear else (w, W2) if narrow else None,
-                    {W2: w},
-                )
-            if i < len(dims):
-                sizes = {"Q": dims[i], "K": dims[i], "V": d[i + 1], "U": v}
-                after = {f"layer{i + 1}.head{h}.{x}": size for h in range(1, H + 1) for x, size in sizes.items()}
+                narrow = (w, W2) if w < d[i] and not everywhere else None
+                linear = self.k == 1 and R is not None and R[0] < min(w, d[i])
+                R, incoming = (R[0], self._chain(W2, W1, R[1])) if R and linear else narrow, [W2]
+            if i < last:
+                after = [f"layer{i + 1}.head{h}.{x}" for h in range(1, H + 1) for x in "QKVU"]
                 self._hidden("layer", i, R, incoming, after)
             rank_one = rank_one or w == 1 or (H == 1 and (v == 1 or (not spec["causal"] and a == 1)))
             rank_one = t == 1 or (not bias and (d[i] == 1 or (passes and rank_one)))
 
     def _head(self, i: int, h: int, head: str, rank_one: bool) -> None:
-        spec, v, score, d = self.spec, self.spec["value_dim"], self.spec["score"], self.spec["widths"]
-        a, before = spec["attention_dims"][i - 1], d[i - 1]
+        spec, left, v, a = self.spec, self._left, self.spec["value_dim"], self.spec["attention_dims"][i - 1]
         Q, b_q, K, b_k, V, U, O = (head + x for x in ("Q", "b_q", "K", "b_k", "V", "U", "O"))  # noqa: E741
-        left, right, scaled = self._left, self._right, [(V, -1, (X, V)), (O, -1, (X, O))]
+        score = spec["score"]
         if score != "lightning" and (spec["tokens"] == 1 or (score == "normalized" and rank_one)):
-            sizes, score = {Q: before, K: before, b_q: 1, b_k: 1}, "unseen"
-            self._add("unseen-scores", i, h, *(("full", a, m, [(W, 1, (X,))]) for W, m in sizes.items()))
+            self._each("unseen-scores", i, h, [Q, K, b_q, b_k])
+            score = "unseen"
         elif rank_one:
             F = "full", a, a, [*left(K, b_k), (Q, -1, (XT, Q)), (b_q, -1, (XT, b_q))]
             G, H = [(K, 1, (X, Q)), (b_k, 1, (X, b_q))], [(Q, 1, (X, K)), (b_q, 1, (X, b_k))]
@@ -811,18 +738,17 @@ class Symmetries:  # all families of generators of an architecture: the columns 
         else:
             E = [*left(Q, b_q), (K, -1, (XT, K)), (b_k, -1, (XT, b_k))]
             self._add("general-linear", i, h, ("full", a, a, E))
-        if score in ("lightning", "normalized"):
-            rule, more = ("rescaling", scaled) if score == "lightning" else ("score-scaling", [])
-            self._add(rule, i, h, ("full", 1, 1, left(Q, b_q) + more))
+        if score == "lightning":
+            self._add("rescaling", i, h, ("full", 1, 1, [*left(Q, b_q), (V, -1, (X, V)), (O, -1, (X, O))]))
+        elif score == "normalized":
+            self._add("score-scaling", i, h, ("full", 1, 1, left(Q, b_q)))
         elif score == "softmax":
-            self._each("key-bias", i, h, {b_k: a})
-        self._add("value-basis", i, h, ("full", v, v, left(U) + right(O)))
+            self._each("key-bias", i, h, [b_k])
+        self._add("value-basis", i, h, ("full", v, v, left(U) + self._right(O)))
         if spec["norm"] == "layer":
-            self._each("layer-norm-input", i, h, {Q: a, K: a, V: d[i], U: v}, self._ones(1, before))
+            self._each("layer-norm-input", i, h, [Q, K, V, U], self._ones(1, spec["widths"][i - 1]), m=1)
 
-    def _mixing(self, h: str, j: str) -> list[Action]:
-        """Return V_h += c V_j with what undoes it, Q_j −= c K_j (K_jᵀ K_j)^−1 K_hᵀ Q_h; 0 where that does not exist."""
-
+    def _mixing(self, h: str, j: str) -> list[Action]:  # V_h += c V_j, Q_j −= c K_j (K_jᵀ K_j)^−1 K_hᵀ Q_h; or 0
         def middle(W: Weights) -> Matrix:
             K = W[j + "K"]
             return inverse(W.product([_flip(K), K]), W.p) or [[0] * len(K[0])] * len(K[0])
@@ -834,16 +760,14 @@ class Symmetries:  # all families of generators of an architecture: the columns 
         return [(h + "V", 1, (X, V)), (j + "Q", -1, (X, Q))]
 
     def _behind_heads(self, i: int, heads: list[str], R: Reach) -> Reach:
-        v, right = self.spec["value_dim"], [R[1]] if R else []
-        columns = R[0] if R else self.spec["widths"][i - 1]
+        v, (columns, right) = self.spec["value_dim"], (R[0], [R[1]]) if R else (self.spec["widths"][i - 1], [])
         letters = "V" if v is None else "O" if v <= columns else "OU"
         columns, right = (v, []) if letters == "O" else (columns, right)
         blocks, width = [self._chain(*(head + x for x in letters), *right) for head in heads], len(heads) * columns
         beside: Key = lambda W: [list(chain(*rows)) for rows in zip(*(W[x] for x in blocks), strict=True)]  # noqa: E731
         return (width, beside) if width < self.spec["widths"][i] else None
 
-    def _hidden(self, prefix: str, i: int, R: Reach, incoming: Object, outgoing: Object) -> None:
-        """Add the rules of a hidden space; the names come with the columns of the incoming, the rows of the outgoing."""
+    def _hidden(self, prefix: str, i: int, R: Reach, incoming: list[str], outgoing: list[str]) -> None:
         n, norm, left = self.spec["widths"][i], self.spec["norm"], self._left(*incoming)
         if self.spec["residual"]:
             return
@@ -852,14 +776,12 @@ class Symmetries:  # all families of generators of an architecture: the columns 
         if norm != "none":
             self._add(f"{prefix}-norm-scaling", i, None, ("full", 1, 1, left))
         if norm == "layer":
-            columns = (("full", m, 1, [(B, 1, (self._ones(n, 1), XT))]) for B, m in incoming.items())
-            self._add(f"{prefix}-mean", i, None, *columns)
+            columns, one = ((B, self.sizes[B][1]) for B in incoming if B in self.sizes), self._ones(n, 1)
+            self._add(f"{prefix}-mean", i, None, *(("full", m, 1, [(B, 1, (one, XT))]) for B, m in columns))
         if R:
             self._each(f"{prefix}-unreached", i, None, outgoing, self._vanishing(n, *R), m=n - R[0])
 
-    def _vanishing(
-        self, n: int, c: int, R: Key
-    ) -> Key:  # the forms ν, (n − c)×n, that vanish on R; 0 if R_1 is singular
+    def _vanishing(self, n: int, c: int, R: Key) -> Key:  # the forms ν, (n − c)×n, that vanish on R, or 0
         def nu(W: Weights) -> Matrix:
             top = inverse(W[R][:c], W.p)
             left, one = W.product([W[R][c:], top or [[0] * c] * c]), int(top is not None)
@@ -867,43 +789,46 @@ class Symmetries:  # all families of generators of an architecture: the columns 
 
         return nu
 
+    def _matrix(self, kind: str, n: int, m: int, xi: Vector) -> Any:  # ξ: its rows, or the tuple of a diagonal
+        if kind in ("full", "diagonal"):
+            return tuple(xi) if kind == "diagonal" else [xi[i : i + m] for i in range(0, len(xi), m)]
+        n -= kind == "centred"
+        entry = dict(zip(((x, y) for x in range(n) for y in range(x + 1, n)), xi, strict=True))
+        S = [[entry.get((x, y), -entry.get((y, x), 0)) for y in range(n)] for x in range(n)]
+        for _ in range(2 if kind == "centred" else 0):  # multiply by the u_x from the left, then from the right
+            S = [[x - y for x, y in zip([*column, 0], [0, *column], strict=True)] for column in _flip(S)]
+        return S
 
-def combination(generators: list[Family], W: Weights, xi: Vector) -> Vector:  # T ξ
-    total, start = {name: [0] * sum(map(len, rows)) for name, rows in W.items() if isinstance(name, str)}, 0
-    for kind, n, m, actions in chain(*(blocks for _, blocks in generators)):
-        part = xi[start : start + _dimension(kind, n, m)]
-        start += len(part)
-        for name, c, keys in actions if any(part) else ():
-            matrix = _matrix(kind, n, m, part)
-            factors = (matrix if key == X else _flip(matrix) if key == XT else W[key] for key in keys)
-            total[name] = [x + c * y for x, y in zip(total[name], chain(*W.product(factors)), strict=True)]
-    return [x % W.p for x in chain(*total.values())]
+    def combination(self, W: Weights, xi: Vector) -> Vector:  # T ξ
+        total, start = {name: [0] * n * m for name, (n, m) in self.sizes.items()}, 0
+        for kind, n, m, actions in chain(*(blocks for _, blocks in self.families)):
+            part = xi[start : start + DIMENSIONS[kind](n, m)]
+            start += len(part)
+            for name, c, keys in actions if any(part) else ():
+                matrix = self._matrix(kind, n, m, part)
+                factors = (matrix if key == X else _flip(matrix) if key == XT else W[key] for key in keys)
+                total[name] = [x + c * y for x, y in zip(total[name], chain(*W.product(factors)), strict=True)]
+        return [x % W.p for x in chain(*total.values())]
+
+    def check(self, points: Points, symmetry: Object, c: Object, full: bool) -> None:
+        W, entries, count = Weights(), iter(points.theta()), sum(document["dimension"] for document, _ in self.families)
+        W.p = points.p
+        W.update({name: [list(islice(entries, m)) for _ in range(n)] for name, (n, m) in self.sizes.items()})
+
+        def times(xis: Matrix) -> Matrix:
+            tangents = (self.combination(W, xi) for xi in xis)
+            return [[tangent[row] for row in symmetry["rows"]] for tangent in tangents]
+
+        check_witness("symmetry", symmetry, (points.program.P, count), times, c, full)
 
 
-def check_symmetry(generators: list[Family], points: Points, symmetry: Object, c: Object, full: bool) -> None:
-    W, program, count = Weights(), points.program, sum(document["dimension"] for document, _ in generators)
-    W.p, entries = points.p, iter(points.theta())
-    for name, shape in program.parameters:
-        W[name] = [list(islice(entries, (*shape, 1)[1])) for _ in range(shape[0])]
-
-    def products(xis: Matrix) -> Matrix:
-        tangents = (combination(generators, W, xi) for xi in xis)
-        return [[tangent[row] for row in symmetry["rows"]] for tangent in tangents]
-
-    check_witness("symmetry", symmetry, (program.P, count), products, c, full)
-
-
-# ---- Sections 7 and 8: degrees and coefficients ----
-Bound = (
-    Any  # section 8.1: (n, d, u, v), degrees and log2 of coefficients of a numerator and a denominator; None is zero
-)
-
-
-def growth(program: Program) -> list[Any]:  # the output's lo and hi of section 7, bounds of value and derivative of 8.1
-    def both(A: Bound, B: Bound, k: int = 1) -> Bound:
+# ---- Sections 7 and 8: the ambient space, and Monte Carlo ----
+def growth(program: Program) -> list[Any]:  # of the output: lo and hi of section 7, then value and derivative:
+    # the (n, d, u, v) of section 8.1, degrees and coefficients of a numerator and a denominator, or None for zero
+    def both(A: Any, B: Any, k: int = 1) -> Any:
         return A and B and (A[0] + B[0], A[1] + B[1], A[2] + B[2] + bits(k), A[3] + B[3])
 
-    def either(A: Bound, B: Bound, e: int) -> Bound:
+    def either(A: Any, B: Any, e: int) -> Any:
         if A is None or B is None:
             return A or B
         (n, d, u, v), (N, D, U, V) = A, B
@@ -936,13 +861,11 @@ def growth(program: Program) -> list[Any]:  # the output's lo and hi of section 
             (n, d, u, v), s = value, program.sizes[rest[0]]
             value = d + (s - 1) * n, s * n, v + (s - 1) * u, s * u
             slope = both([2 * x for x in value], slope)
-        small = max(hi, *value, *(slope or one)) < MAX_DEGREE
-        _well_formed(small, "too much work: degrees or coefficients are too large")
+        _well_formed(max(hi, *value, *(slope or one)) < MAX_DEGREE, "too much work: degrees are too large")
         nodes.append([lo, hi, value, slope])
     return nodes[program.output]
 
 
-# ---- Section 7: bounds that are theorems ----
 def _binomial(a: int, b: int) -> int | None:
     return comb(a, b) if min(b, a - b) <= 84 else None  # C(168, 84) has more than 25 digits
 
@@ -950,9 +873,9 @@ def _binomial(a: int, b: int) -> int | None:
 def ambient_degrees(program: Program) -> int | None:  # rule `degrees`, or None if it has more than 25 digits
     _require(program.polynomial, "ambient: rule degrees is only for programs without exp, sqrt and recip")
     (lo, hi, *_), n, m = growth(program), program.n, program.m
-    if n == 0 or _binomial(n - 1 + hi, n - 1) is None:  # the monomials of degree hi alone are too many
-        return m if n == 0 else None
-    return m * (comb(n + hi, n) - (comb(n + lo - 1, n) if lo else 0))
+    if n and _binomial(n - 1 + hi, n - 1) is None:  # the monomials of degree hi alone are too many
+        return None
+    return m * (comb(n + hi, n) - (comb(n + lo - 1, n) if lo and n else 0))
 
 
 def ambient_tokens(spec: Object) -> int:  # rule `tokens`: the coefficients of one layer, symmetric in two indices
@@ -964,9 +887,9 @@ def ambient_tokens(spec: Object) -> int:  # rule `tokens`: the coefficients of o
 
 
 def composition(spec: Object) -> int:  # section 7.1: cut the network, and count functions and not parameters
-    fits = spec["kind"] == "mlp" and power(spec) >= 2 and len(spec["widths"]) <= 101
+    fits = spec["kind"] == "mlp" and spec["power"] >= 2 and len(spec["widths"]) <= 101
     _require(fits, "composition: only for the kind mlp with a power >= 2 and at most 100 layers")
-    d, k, bias, U = spec["widths"], power(spec), int(spec["bias"]), dict[tuple[int, int], int]()
+    d, k, bias, U = spec["widths"], spec["power"], int(spec["bias"]), dict[tuple[int, int], int]()
     for i, j in ((i, i + span) for span in range(1, len(d)) for i in range(len(d) - span)):
         D, f = k ** (j - i - 1), d[i] - 1 + bias
         bounds = [(d[i] + bias) * d[j]] if j == i + 1 else [U[i, m] + U[m, j] - d[m] for m in range(i + 1, j)]
@@ -976,62 +899,46 @@ def composition(spec: Object) -> int:  # section 7.1: cut the network, and count
     return U[0, len(d) - 1]
 
 
-def theorem_value(theorem: Object, spec: Object | None, program: Program) -> int | None:
-    kind = theorem["kind"]
-    if kind == "parameters":
-        return program.P
-    if kind == "ambient" and theorem["rule"] == "degrees":
-        return ambient_degrees(program)
-    if spec is None:
-        raise Invalid(f"{kind}: not for a user's own program")
-    if kind == "symmetry":
-        return program.P - len(theorem["rows"])
-    return ambient_tokens(spec) if kind == "ambient" else composition(spec)
-
-
-# ---- Section 8: the Monte-Carlo bound ----
-TRIAL_PRIMES = 50697473  # the primes between 2^30 and 2^31, less the 64 that may have been used before
-
-
-def trials_needed(degree: int, norm_bits: int, asked: int) -> tuple[int, int]:
-    """Return (K, e): K trials miss a minor with probability x^K <= 2^-e, and K is the least with e >= asked."""
-    numerator, denominator = (degree + 1) * TRIAL_PRIMES + (norm_bits // 30) * 2**30, 2**30 * TRIAL_PRIMES
-    for K in range(1, 65):
-        e = (denominator**K // numerator**K).bit_length() - 1
-        if e >= asked:
-            return K, e
-    raise Invalid("monte-carlo: 64 trials do not reach the error that the method asks for")
+def trials_needed(
+    degree: int, norm_bits: int, asked: int
+) -> tuple[int, int]:  # the least K with x^K <= 2^-e, e >= asked
+    pool = 50697473  # the primes between 2^30 and 2^31, less the 64 that may have been used before
+    numerator, denominator = (degree + 1) * pool + (norm_bits // 30) * 2**30, 2**30 * pool
+    errors = ((K, (denominator**K // numerator**K).bit_length() - 1) for K in range(1, 65))
+    found = next(((K, e) for K, e in errors if e >= asked), (0, 0))
+    _require(found[0], "monte-carlo: 64 trials do not reach the error that the method asks for")
+    return found
 
 
 def check_monte_carlo(block: Object, c: Object, program: Program) -> None:  # all but the ranks of the trials
     r, asked = len(c["lower_bound"]["rows"]), c["method"]["error"]
-    if asked is None or program.arguments or "relations" in (c["hypotheses"]["exponents"] or {}):
-        raise Invalid("monte-carlo: not asked for, or not for programs with sqrt or related exponents")
+    fits = asked is not None and not program.arguments and "relations" not in (c["hypotheses"]["exponents"] or {})
+    _require(fits, "monte-carlo: not asked for, or not for programs with sqrt or related exponents")
     _, _, (deg, _, h, _), slope = growth(program)
     deg, _, h, _ = (max(deg - 1, 0), 0, h + bits(max(deg, 1)), 0) if program.polynomial else slope or (0, 0, 0, 0)
     degree, norm_bits, used = (r + 1) * deg, (r + 1) * (bits(r + 1) + h), [c["prime"]]  # of an (r+1)-minor
     K, e = trials_needed(degree, norm_bits, -asked)
     for j in range(1, K + 1):
         draws = words(f"ffrank trial 1\n{c['program_digest']}\n{c['seed']}\n{j}")
-        numbers = ((word & (2**30 - 1)) + 2**30 for word in draws)
-        used.append(next(q for q in numbers if q not in used and is_prime(q)))
+        used.append(next(q for x in draws if (q := x % 2**30 + 2**30) not in used and is_prime(q)))
     claims = {"value": r, "error": -e, "inputs": c["lower_bound"]["inputs"] + 1, "degree": degree}
     _compare(block, claims | {"norm_bits": norm_bits}, "monte-carlo")
     _require([trial["prime"] for trial in block["trials"]] == used[1:], "monte-carlo: the trials' primes are not those")
-    _require(all(trial["rank"] <= r for trial in block["trials"]), f"monte-carlo: a trial has a rank larger than {r}")
-    _require(block["theorem"]["value"] > r, "monte-carlo: the theorem alone gives the dimension")
+    good = all(trial["rank"] <= r for trial in block["trials"]) and block["theorem"]["value"] > r
+    _require(good, f"monte-carlo: the rank of a trial, or the value of the theorem, is not as to {r}")
 
 
 # ---- Section 9: the expected dimension ----
 HMK = "Henry, Marchetti, Kohn: Geometry of Lightning Self-Attention (ICLR 2025)"
 POLYNOMIAL = "Kileel, Trager, Bruna: On the Expressive Power of Deep Polynomial Neural Networks (NeurIPS 2019)"
+KONDA = "; proof claimed by Konda (2026)"
 RANK_TWO = "token matrices entering later layers have rank >= 2: min(delta, a_1, ..., a_{l-1}) >= 2"
 
 
 def _formula(name: str, status: str, source: str, value: int, *hypotheses: tuple[str, bool]) -> Object:
+    result = {"value": value, "formula": name, "status": status, "source": source}
     listed = [{"statement": statement, "holds": holds} for statement, holds in hypotheses]
-    result = {"value": value, "formula": name, "status": status, "source": source, "hypotheses": listed}
-    return result | {"holds": all(x["holds"] for x in listed)}
+    return result | {"hypotheses": listed, "holds": all(holds for _, holds in hypotheses)}
 
 
 def _determinantal(rank: int, d: int) -> int:  # the dimension of the d×d matrices of at most a rank
@@ -1045,11 +952,11 @@ def _symmetric(rank: int, d: int) -> int:  # and of the symmetric ones
 def expected_dimension(spec: Object, P: int) -> Object | None:  # the closed formula with its hypotheses, or None
     d = spec["widths"]
     if spec["kind"] == "mlp":
-        degree = min(power(spec) ** (len(d) - 2), P)  # more than P forms have the degree P, unless d_0 = 1
+        degree = min(spec["power"] ** (len(d) - 2), P)  # more than P forms have the degree P, unless d_0 = 1
         value, forms = P - sum(d[1:-1]), _binomial(d[0] - 1 + degree, degree)
         value = value if forms is None else min(value, d[-1] * forms)
         formula = _formula("polynomial-network", "parameter count", POLYNOMIAL, value)
-        return formula if power(spec) > 1 and len(d) > 2 and not spec["bias"] else None
+        return formula if spec["power"] > 1 and len(d) > 2 and not spec["bias"] else None
     a, t, H, v = (spec[key] for key in ("attention_dims", "tokens", "heads", "value_dim"))
     softmax, single, hidden, in_out = spec["score"] == "softmax", len(a) == 1, d[1:-1], d[0] + d[-1]
     plain = not any(spec[key] for key in ("causal", "residual", "qk_bias", "mlp_width")) and spec["norm"] == "none"
@@ -1067,8 +974,7 @@ def expected_dimension(spec: Object, P: int) -> Object | None:  # the closed for
         value = sum(scores) + (hidden[0] * in_out - hidden[0] ** 2 if hidden else d[0] * d[-1])
         narrow = [(f"hidden widths delta <= d_{x}", max(hidden, default=0) <= d[y]) for x, y in (("0", 0), ("l", -1))]
         if softmax:
-            source = HMK + "; proof claimed by Konda (2026)"
-            return _formula("softmax", "conjecture", source, value, *([] if single else narrow))
+            return _formula("softmax", "conjecture", HMK + KONDA, value, *([] if single else narrow))
         if single and t == 1:
             value = _symmetric(min(2 * a[0], d[0]), d[0]) + d[0] * d[1] - 1
             return _formula("single-layer-one-token", "theorem", "symmetric forms of bounded rank", value)
@@ -1079,67 +985,62 @@ def expected_dimension(spec: Object, P: int) -> Object | None:  # the closed for
     value = d[0] * d[-1] - len(a)
     for i, x in enumerate(a):
         value += _determinantal(x, d[0]) if min(t, d[0], *a[:i]) >= 2 else _symmetric(min(2 * x, d[0]), d[0])
-    source, wide = "ffrank, agreed with exact ranks on random architectures", min(hidden) >= d[0]
-    return _formula("deep-wide", "conjecture", source, value) if wide and not softmax else None
+    formula = _formula("deep-wide", "conjecture", "ffrank, agreed with exact ranks on random architectures", value)
+    return formula if min(hidden) >= d[0] and not softmax else None
 
 
 # ---- Section 5: the whole certificate ----
 SHAKE = "The SHAKE-256 challenges behave as random: a false rank witness passes with probability at most 2^-120."
-TRIALS = (
-    "The trial primes and points drawn by SHAKE-256 behave as random: the upper bound fails with probability at most"
-)
+TRIALS = "The trial primes and points drawn by SHAKE-256 behave as random: the upper bound fails with probability at"
 AX = "J. Ax, On Schanuel's conjectures, Annals of Mathematics 93 (1971): exponentials of functions that are linearly"
 AX += " independent over Q modulo constants are algebraically independent over the functions' field."
 RELATED = "The relations between exponents, which hold at {n} random points mod {p}, hold identically."
 
 
-def check(
-    certificate: bytes | str | Object, full: bool = False, max_work: int = MAX_WORK, matrix: bytes | None = None
-) -> Report:
+def check(certificate: Any, full: bool = False, max_work: int = MAX_WORK, matrix: bytes | None = None) -> Report:
     """
-    Check a certificate: the file's bytes (gzip allowed), its text, or the object that it holds. Return what is proven.
+    Check a certificate, a file's bytes (gzip allowed), its text, or the object that it holds. Return what is proven.
 
-    With `full` the ranks of the minors and of the Monte-Carlo trials are computed as well. `matrix` is the content of
-    the matrix's file, for a certificate of its rank. Raises `Invalid` if it says something false or unproven;
-    `Malformed` if it cannot be read, or takes more than `max_work` multiplications.
+    With `full` the ranks of minors and Monte-Carlo trials are computed as well. `matrix` is the content of its file,
+    for a certificate of its rank. Raises `Invalid` if it says something false or unproven; `Malformed` if it cannot be
+    read, or takes more than `max_work` multiplications.
     """
     c = read(certificate)
     if type(c) is dict and c.get("schema") == "ffrank-rank/1":
         return check_rank(c, full, max_work, matrix)
     p = sealed(c, CERTIFICATE | {"program" if type(c) is dict and "program" in c else "architecture": dict})
     spec = architecture(c["architecture"]) if "architecture" in c else None
-    program = Builder(max_work).build(spec) if spec else user_program(c["program"], Program(max_work))
+    program = Program(max_work).build(spec) if spec else Program(max_work).user(c["program"])
     upper, lower = c["upper_bound"], c["lower_bound"]
     _require(c["program_digest"] == digest(program.document()), "the program digest is not that of the map")
     theorem = upper["theorem"] if upper["kind"] == "monte-carlo" else upper
     exponents, roots = check_hypotheses(c, program)
     check_claims(c, spec, program, theorem)
     trials = upper["trials"] if full and upper["kind"] == "monte-carlo" else []
-    r, s, k, P = len(lower["rows"]), len(exponents.get("rows", ())), _challenges(p), program.P
+    r, s, k, P = len(lower["rows"]), len(exponents.get("rows", ())), 120 // (p.bit_length() - 1) + 1, program.P
     points = len({row // program.m for row in lower["rows"]}) * (1 + 2 * k + 2 * r * full) + 2 * s
     points += sum(stage["count"] + 1 for stage in roots) + sum(upper["inputs"] * (1 + 2 * P) for _ in trials)
     work = points * program.once + sum(stage["count"] ** 3 for stage in roots) + s * s * (k + s * full) + r**3 * full
-    generators = list[Family]()
-    if spec and theorem["kind"] == "symmetry":
-        generators, s = Symmetries(spec, program).families, len(theorem["rows"])
-        documents = [document for document, _ in generators]
+    symmetries = Symmetries(spec, program) if spec and theorem["kind"] == "symmetry" else None
+    if spec and symmetries:
+        documents, s = [document for document, _ in symmetries.families], len(theorem["rows"])
         _compare(theorem, {"generators": documents}, "symmetry")
         mixing = max(spec["widths"]) * any(x["rule"] == "head-mixing" for x in documents)
         work += (k + s * full) * sum(2 * (isqrt(x["dimension"]) + mixing + 1) * P for x in documents) + s**3 * full
     _afford(work, max_work)
 
     here = Points(program, c["program_digest"], p, c["seed"], exponents.get("relations", ()))
-    redraws = redrawn(lower["redraws"], lower["inputs"], program, "lower_bound")
+    redraws = here.redrawn(lower["redraws"], lower["inputs"], "lower_bound")
     check_witness("lower", lower, (LARGEST, P), lambda ws: here.products(lower["rows"], ws, redraws), c, full)
     if exponents:
-        check_exponents(here, exponents, c, full)
-    check_roots(here, roots)
-    if theorem["kind"] == "symmetry":
-        check_symmetry(generators, here, theorem, c, full)
+        here.check_exponents(exponents, c, full)
+    here.check_roots(roots)
+    if symmetries:
+        symmetries.check(here, theorem, c, full)
     units = [[int(i == j) for j in range(P)] for i in range(P)] if trials else []
     for q, claimed in ((trial["prime"], trial["rank"]) for trial in trials):
-        there, none = Points(program, c["program_digest"], q, c["seed"]), redrawn([], 0, program, "trials")
-        columns = there.products(range(program.m * upper["inputs"]), units, none)
+        there = Points(program, c["program_digest"], q, c["seed"])
+        columns = there.products(range(program.m * upper["inputs"]), units, there.redrawn([], 0, "trials"))
         _require(rank(columns, q, r + 1) == claimed, f"monte-carlo: the trial with the prime {q} has another rank")
     return _report(c, theorem, full)
 
@@ -1151,29 +1052,33 @@ def check_hypotheses(c: Object, program: Program) -> tuple[Object, list[Object]]
     counts = [sum(program.sizes[node] for node in stage) for stage in program.arguments]
     given = (exponents is not None, None if roots is None else [stage["count"] for stage in roots])
     _require(given == (M > 0, counts or None), "hypotheses: not the exponents or roots of the map")
-    for stage in roots or ():
-        good = len(stage["rows"]) == stage["count"] + 1 and all(i < j for i, j in pairwise(stage["rows"]))
-        _require(good, f"roots: expected {stage['count'] + 1} increasing rows")
+    for rows, count in ((stage["rows"], stage["count"]) for stage in roots or ()):
+        good = len(rows) == count + 1 and all(i < j for i, j in pairwise(rows))
+        _require(good, f"roots: expected {count + 1} increasing rows")
     if exponents is not None:
         fit(exponents, EXPONENTS | (RELATIONS if "relations" in exponents else {}), "exponents")
-        relations = exponents.get("relations", [[M, []]])
-        related = [j for j, _ in relations]
-        good = bool(related) and all(i < j for i, j in pairwise(related)) and exponents["count"] == M
-        for j, terms in relations:
-            numbers = [b for b, _ in terms]
-            good = good and all(a < b for a, b in pairwise([*numbers, j])) and not set(numbers) & set(related)
-            good = good and 0 not in (c for _, c in terms) and j < M + ("relations" not in exponents)
-        columns = [j for j in range(M) if j not in related] if good else []
+        related = {j: [b for b, _ in terms] for j, terms in exponents.get("relations", ())}
+        columns = sorted(set(range(M)) - set(related))
+        lists = [[*related, M], *([*bs, j] for j, bs in related.items())]
+        good = all(i < j for listed in lists for i, j in pairwise(listed)) and ("relations" in exponents) == bool(
+            related
+        )
+        good = good and set(chain(*related.values())) <= set(columns) and exponents["count"] == M
+        good = good and 0 not in (x for _, terms in exponents.get("relations", ()) for _, x in terms)
         _require(good and columns and exponents["columns"] == columns, "exponents: wrong columns or relations")
     return exponents or {}, roots or []
 
 
 def check_claims(c: Object, spec: Object | None, program: Program, theorem: Object) -> None:
-    """Check every field that follows from the others; what is left then are the ranks of the minors."""
     rows, upper, exponents = c["lower_bound"]["rows"], c["upper_bound"], c["hypotheses"]["exponents"]
-    r, monte_carlo = len(rows), upper["kind"] == "monte-carlo"
+    r, monte_carlo = len(rows), upper["kind"] == "monte-carlo"  # all that follows from other fields is checked here
     _compare(c["lower_bound"], {"inputs": rows[-1] // program.m + 1 if rows else 0}, "lower_bound")
-    _compare(theorem, {"value": theorem_value(theorem, spec, program)}, f"upper_bound: {theorem['kind']}")
+    bounds: dict[str, Callable[[Any], int | None]] = {"parameters": lambda _: program.P, "composition": composition}
+    bounds |= {"symmetry": lambda _: program.P - len(theorem["rows"]), "tokens": ambient_tokens}
+    bounds["degrees"] = lambda _: ambient_degrees(program)
+    kind = str(theorem.get("rule", theorem["kind"]))
+    _require(spec or kind in ("parameters", "degrees"), f"{kind}: not for a user's own program")
+    _compare(theorem, {"value": bounds[kind](spec)}, f"upper_bound: {kind}")
     if monte_carlo:
         check_monte_carlo(upper, c, program)
     _require(r <= upper["value"], "the lower bound is larger than the upper bound")
@@ -1182,7 +1087,7 @@ def check_claims(c: Object, spec: Object | None, program: Program, theorem: Obje
     dimension = {"lower": r, "upper": upper["value"], "value": r if exact else None, "status": status, "error": error}
     _compare(c["dimension"], dimension, "dimension")
     expected = expected_dimension(spec, program.P) if spec else None
-    assumptions = [SHAKE] + [f"{TRIALS} 2^{error}."] * monte_carlo + [AX] * bool(exponents)
+    assumptions = [SHAKE] + [f"{TRIALS} most 2^{error}."] * monte_carlo + [AX] * bool(exponents)
     if exponents and "relations" in exponents:
         assumptions += [RELATED.format(n=2 * len(exponents["rows"]), p=c["prime"])]
     claims = {"parameters": program.P, "expected": expected, "assumptions": assumptions}
@@ -1190,23 +1095,20 @@ def check_claims(c: Object, spec: Object | None, program: Program, theorem: Obje
 
 
 def _report(c: Object, theorem: Object, full: bool) -> Report:  # in words what was verified and what was taken on trust
-    upper, hypotheses, p = c["upper_bound"], c["hypotheses"], c["prime"]
+    upper, hypotheses, p, kind = c["upper_bound"], c["hypotheses"], c["prime"], theorem["kind"]
     lower, most, value, status, error = (c["dimension"][key] for key in DIMENSION)
-    subject = "architecture" if "architecture" in c else "program in the certificate"
-    how = "by its witness and by elimination" if full else "by its witness"
-    reasons = {"parameters": "that is the number of parameters", "composition": "counting functions, cut by cut"}
-    reasons["ambient"] = f"that is the dimension of the ambient space (rule {theorem.get('rule')})"
-    reasons["symmetry"] = f"{len(theorem.get('rows', ()))} symmetries are independent at the point, {how}"
-    said = [
-        f"map, points and challenges rebuilt from the {subject}, the prime {p} (it is one) and the seed {c['seed']}"
-    ]
-    said += [f"the dimension is at least {lower}: a minor of that size of the Jacobian is regular mod {p}, {how}"]
-    said += [f"the dimension is at most {theorem['value']}: {reasons[theorem['kind']]}"]
-    trusted = [x for x in c["assumptions"] if not (full and x == SHAKE)]
+    subject = "architecture" if "architecture" in c else "program"
+    how = "witness and elimination" if full else "witness"
+    said = [f"map, points and challenges are those of the {subject}, the prime {p} (it is one), the seed {c['seed']}"]
+    said += [f"the dimension is at least {lower}: a minor of that size of the Jacobian is regular mod {p}, by {how}"]
+    reason = f"{len(theorem.get('rows', ()))} symmetries are independent at the point, by {how}"
+    reason = reason if kind == "symmetry" else f"by the rule {theorem.get('rule', kind)}"
+    said += [f"the dimension is at most {theorem['value']}: {reason}"]
     if hypotheses["exponents"]:
-        said += [f"{len(hypotheses['exponents']['rows'])} exponents of an input are independent, {how}"]
-    for s, stage in enumerate(hypotheses["roots"] or (), 1):
-        said += [f"the {stage['count']} arguments of roots of stage {s} are independent modulo constants and squares"]
+        said += [f"{len(hypotheses['exponents']['rows'])} exponents of an input are independent, by {how}"]
+    text = "the {} arguments of roots of stage {} are independent modulo constants and squares"
+    said += [text.format(stage["count"], s) for s, stage in enumerate(hypotheses["roots"] or (), 1)]
+    trusted = [x for x in c["assumptions"] if not (full and x == SHAKE)]
     if upper["kind"] == "monte-carlo":
         said += [f"primes, number, degree and coefficients of the trials give the error 2^{error}"]
         ranks = f"the ranks of the {len(upper['trials'])} Monte-Carlo trials, at most {lower}"
@@ -1242,15 +1144,14 @@ def read_matrix(source: bytes, p: int, max_work: int) -> tuple[Matrix, int]:  # 
 
 def check_rank(c: Object, full: bool, max_work: int, source: bytes | None) -> Report:
     p, r = sealed(c, RANK), len(c["rows"])
-    if source is None:
-        raise Malformed("a certificate of a matrix's rank is checked with the matrix: --matrix FILE")
-    A, n = read_matrix(source, p, max_work)
+    _well_formed(source is not None, "a certificate of a matrix's rank is checked with the matrix: --matrix FILE")
+    A, n = read_matrix(source or b"", p, max_work)
     m, sha = len(A), hashlib.sha256(struct.pack("<3Q", len(A), n, p))
     for row in A:
         sha.update(struct.pack(f"<{n}Q", *row))
     _compare(c, {"shape": [m, n], "matrix": sha.hexdigest(), "rank": r}, "certificate")
-    _check_pivots("rank", c, (m, n), ["lower", "upper"], p)
-    _afford(m * (n + r) * (_challenges(p) + r * full), max_work)
+    k = _check_pivots("rank", c, (m, n), ["lower", "upper"], p)
+    _afford(m * (n + r) * (k + r * full), max_work)
     claim = digest({"claim": "rank"} | {key: c[key] for key in ("matrix", "prime", "shape", "rows", "columns")})
     columns = [[row[j] for j in c["columns"]] for row in A]
     minor = [columns[i] for i in c["rows"]]
@@ -1260,28 +1161,25 @@ def check_rank(c: Object, full: bool, max_work: int, source: bytes | None) -> Re
         spanned = _apply(columns, u, p) == _apply(A, stream(f"ffrank rank upper 1\n{claim}\n{j}", p, n), p)
         _require(spanned, "upper witness: the columns of the pivots are not proven to span all")
     _require(not full or rank(minor, p, r) == rank(A, p, r + 1) == r, f"the rank is not {r}")
-    how = ", by witnesses and by elimination" if full else ", by witnesses"
-    said = f"the matrix is the {m} x {n} matrix of the certificate", f"its rank mod {p} (it is prime) is {r}{how}"
-    dimension = {"lower": r, "upper": r, "value": r, "status": "exact", "error": None}
+    said = f"the matrix is that of the certificate, {m} x {n}", f"its rank mod {p} (it is prime) is {r}"
+    dimension = dict(zip(DIMENSION, (r, r, r, "exact", None), strict=True))
     return Report(f"rank {r} of a {m} x {n} matrix mod {p}", None, dimension, said, () if full else (SHAKE,))
 
 
 # ---- Command line ----
-def _check_file(path: str, full: bool, max_work: int, matrix: str | None) -> Object:
+def _check_file(path: str, options: argparse.Namespace) -> Object:
     result: Object = {"file": path, "verdict": "valid", "reason": None, **dict.fromkeys(Report.__annotations__)}
     try:
-        with open(path, "rb") as file, open(matrix or path, "rb") as other:  # noqa: PTH123
-            report = check(file.read(MAX_BYTES + 1), full, max_work, other.read() if matrix else None)
-        return result | vars(report)
+        with open(path, "rb") as file, open(options.matrix or path, "rb") as other:  # noqa: PTH123
+            matrix = other.read() if options.matrix else None
+            return result | check(file.read(MAX_BYTES + 1), options.full, options.max_work, matrix)._asdict()
     except (Invalid, Malformed, OSError, MemoryError, ValueError) as error:
-        verdict, reason = "invalid" if isinstance(error, Invalid) else "malformed", str(error) or type(error).__name__
-        return result | {"verdict": verdict, "reason": reason, "verified": (), "trusted": ()}
+        result |= {"verdict": "invalid" if isinstance(error, Invalid) else "malformed", "verified": (), "trusted": ()}
+        return result | {"reason": str(error) or type(error).__name__}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Check files and return the worst exit status of all."""
-    import argparse
-
     parser = argparse.ArgumentParser(prog="checker.py", description="Check certificates of ffrank.", allow_abbrev=False)
     parser.add_argument("files", nargs="+", metavar="CERT", help="a certificate, .json or .json.gz")
     parser.add_argument("--full", action="store_true", help="compute the ranks of minors and Monte-Carlo trials too")
@@ -1289,12 +1187,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--max-work", type=int, default=MAX_WORK, metavar="N", help="allow N multiplications")
     parser.add_argument("--matrix", metavar="FILE", help="the matrix of a certificate of rank, CSV or SMS")
     options = parser.parse_args(arguments)
-    results = [_check_file(path, options.full, options.max_work, options.matrix) for path in options.files]
+    results = [_check_file(path, options) for path in options.files]
     for result in [] if options.json else results:
         lines = [f"{result['file']}: {result['verdict']}: {result['reason'] or result['summary']}"]
         lines += [f"  verified: {x}" for x in result["verified"]] + [f"  on trust: {x}" for x in result["trusted"]]
-        text = "\n".join(lines).encode("ascii", "backslashreplace").decode()
-        (sys.stdout if result["verdict"] == "valid" else sys.stderr).write(text + "\n")
+        text = "\n".join([*lines, ""]).encode("ascii", "backslashreplace").decode()
+        (sys.stdout if result["verdict"] == "valid" else sys.stderr).write(text)
     sys.stdout.write(json.dumps(results, indent=2) + "\n" if options.json else "")
     return max(("valid", "invalid", "malformed").index(result["verdict"]) for result in results)
 

@@ -77,6 +77,7 @@ def verify(
     full: Annotated[bool, _Switch] = False,
     json: Annotated[bool, _Switch] = False,
     max_work: int | None = None,
+    matrix: str | None = None,
 ) -> int:
     """Check certificates, believing nothing that the prover wrote.
 
@@ -90,6 +91,8 @@ def verify(
         Print a JSON list with one object a file.
     max_work
         Multiplications that one certificate may take.
+    matrix
+        The matrix of a rank certificate, a CSV or SMS file.
     """
     from ffrank.certificate import checker
 
@@ -97,6 +100,7 @@ def verify(
         raise InputError("expected at least one certificate file; see 'ffrank verify --help'")
     options = [*(["--full"] if full else []), *(["--json"] if json else [])]
     options += ["--max-work", str(max_work)] if max_work is not None else []
+    options += ["--matrix", matrix] if matrix is not None else []
     return checker.main([*options, "--", *certificates])
 
 

@@ -19,11 +19,13 @@
   // ---------------------------------------------------------------- summary and filter
 
   const differs = (row) => row.defect !== null && row.defect !== 0;
+  // A formula claims its value where its hypotheses hold; a count of parameters is only never too small.
+  const claimed = (row) => row.extra.holds === true && row.extra.claim !== "parameter count";
   const MATCHES = {
     agrees: (row) => row.defect === 0,
     differs,
-    outside: (row) => differs(row) && row.extra.holds !== true,
-    refuted: (row) => differs(row) && row.extra.holds === true,
+    outside: (row) => differs(row) && !claimed(row),
+    refuted: (row) => differs(row) && claimed(row),
     none: (row) => row.expected === null && row.status !== "failed",
   };
 
@@ -36,8 +38,8 @@
       if (n || status === "exact") tiles.push([count(n), status]);
     }
     tiles.push([count(having(MATCHES.agrees)), "agree with the expected value"]);
-    tiles.push([count(having(MATCHES.outside)), "differ where a hypothesis of the formula fails"]);
-    tiles.push([count(having(MATCHES.refuted)), "differ though its hypotheses hold"]);
+    tiles.push([count(having(MATCHES.outside)), "differ where no formula claims it"]);
+    tiles.push([count(having(MATCHES.refuted)), "differ from a formula that claims it"]);
     tiles.push([seconds < 600 ? `${seconds.toFixed(0)} s` : `${(seconds / 3600).toFixed(1)} h`, "of one core"]);
     element("summary").append(...tiles.map(([n, word]) => make("div", {}, make("b", {}, n), make("span", {}, word))));
   };
@@ -138,14 +140,16 @@
   // ---------------------------------------------------------------- an opened row
 
   const explain = (row) => {
-    const { why, certificate, failure, formula, holds } = row.extra;
+    const { why, certificate, failure, formula, claim, holds, failing } = row.extra;
     if (failure !== undefined) return [make("p", {}, `There is no certificate: ${failure}`)];
     const said = [lowerSentence(row, why || {}), upperSentence(row, why || {})];
     if (row.value !== null) said.push(`So the dimension is ${count(row.value)}, and generic fibers have dimension ${count(row.parameters - row.value)}.`);
     if (row.expected !== null) {
-      const claim = holds ? "whose hypotheses hold here" : "one of whose hypotheses fails here";
+      const premise = holds ? "whose hypotheses hold here" : `of which a hypothesis fails here (${(failing || []).join("; ")})`;
       const off = row.defect === null ? "" : row.defect ? ` The defect is ${row.defect}.` : " It agrees.";
-      said.push(`The formula "${formula}", ${claim}, gives ${count(row.expected)}.${off}`);
+      const counted = `A count of parameters, "${formula}", which is never too small`;
+      const name = claim === "parameter count" && holds ? counted : `The formula "${formula}"${claim ? `, a ${claim}` : ""}, ${premise}`;
+      said.push(`${name}, gives ${count(row.expected)}.${off}`);
     }
     const parts = said.map((sentence) => make("p", {}, sentence));
     if (certificate !== undefined) {
@@ -283,7 +287,7 @@
       const r = 2.5 + 4 * Math.sqrt(list.length / largest);
       svg.append(make("circle", { class: `${kindOf(row)} mark`, cx: x(row.expected), cy: y(row.value), r, opacity: 0.75 }, make("title", {}, said)));
     }
-    legend(svg, [["one", "agrees"], ["two", "differs; a hypothesis fails"], ["off", "differs; hypotheses hold"]]);
+    legend(svg, [["one", "agrees"], ["two", "differs; not claimed"], ["off", "differs from a claim"]]);
     put("versus", svg);
   };
 

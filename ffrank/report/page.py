@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 _NUMBERS = ("parameters", "lower", "upper", "value", "expected", "defect", "seconds")
-_EXTRA = ("formula", "holds", "why", "certificate", "failure")
+_EXTRA = ("formula", "claim", "holds", "failing", "why", "certificate", "failure")
 
 
 def page(rows: Sequence[Row], folder: str | Path, output: str | Path) -> str:

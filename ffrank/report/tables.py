@@ -17,7 +17,7 @@ __all__ = ["to_csv", "to_latex", "to_markdown"]
 _HEADINGS = ("architecture", "parameters", "dimension", "expected", "defect", "status")
 _CSV = (
     "architecture", "spec", "parameters", "lower", "upper", "value", "status",
-    "expected", "formula", "holds", "defect", "seconds", "certificate", "failure",
+    "expected", "formula", "claim", "holds", "defect", "seconds", "certificate", "failure",
 )  # fmt: skip
 
 

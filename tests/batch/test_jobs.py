@@ -7,6 +7,7 @@ import pytest
 from ffrank.batch.jobs import Method, read_jobs
 from ffrank.errors import InputError
 from ffrank.models.spec import parse_spec
+from tests.batch.tools import ROOT
 
 
 def make(tmp_path, name, text):
@@ -166,3 +167,10 @@ def test_json_lines_may_be_results(tmp_path):
     spec = {"kind": "mlp", "widths": [2, 2]}
     listed = read_jobs(make(tmp_path, "jobs.jsonl", json.dumps({"spec": spec, "dimension": 4})))
     assert listed.jobs[0].spec == spec
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data" / "jobs").glob("*.toml")), ids=lambda path: path.stem)
+def test_job_files_of_the_atlas_have_no_faults(path):
+    listed = read_jobs(path)
+    assert not listed.faults
+    assert not listed.duplicates
