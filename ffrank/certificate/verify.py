@@ -11,7 +11,7 @@ from ffrank.certificate import checker
 from ffrank.errors import CertificateError, InputError
 
 if TYPE_CHECKING:
-    from ffrank.certificate.certificate import Certificate
+    from ffrank.certificate.certificate import Certificate, RankCertificate
 
 __all__ = ["Verification", "verify"]
 
@@ -38,15 +38,22 @@ class Verification:
         return self.valid
 
 
-def verify(certificate: Certificate | Mapping[str, Any] | str | Path, *, full: bool = False) -> Verification:
+def verify(
+    certificate: Certificate | RankCertificate | Mapping[str, Any] | str | Path,
+    *,
+    full: bool = False,
+    matrix: str | Path | None = None,
+) -> Verification:
     """Check a certificate, believing nothing that the prover wrote.
 
     Parameters
     ----------
-    certificate : Certificate, mapping, or path
+    certificate : Certificate, RankCertificate, mapping, or path
         A path is a .json or .json.gz file.
     full : bool
         Recompute the ranks of minors and Monte-Carlo trials too; in plain Python, so slow for large ones.
+    matrix : path, optional
+        The matrix of a rank certificate, as a CSV or SMS file.
 
     Raises
     ------
@@ -55,17 +62,23 @@ def verify(certificate: Certificate | Mapping[str, Any] | str | Path, *, full: b
     InputError
         If the file cannot be read.
     """
+    given = None if matrix is None else _content(matrix)
+    source: Any
     if isinstance(certificate, str | Path):
-        try:
-            source: Any = Path(certificate).read_bytes()
-        except OSError as e:
-            raise InputError(f"{certificate}: cannot be read: {e.strerror}") from None
+        source = _content(certificate)
     else:
         source = dict(certificate if isinstance(certificate, Mapping) else certificate.content)
     try:
-        report = checker.check(source, full=full)
+        report = checker.check(source, full=full, matrix=given)
     except checker.Invalid as e:
         return Verification(False, str(e))
     except checker.Malformed as e:
         raise CertificateError(str(e)) from None
     return Verification(True, "", report.verified, report.trusted)
+
+
+def _content(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read: {e.strerror}") from None

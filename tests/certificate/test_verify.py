@@ -33,3 +33,13 @@ def test_what_is_no_certificate(tmp_path):
         ffrank.verify({})
     with pytest.raises(InputError, match="cannot be read"):
         ffrank.verify(tmp_path / "missing.json")
+
+
+def test_a_rank_certificate_is_checked_with_its_matrix(tmp_path):
+    (tmp_path / "a.csv").write_text("1,6\n6,1\n")
+    certificate = ffrank.certify_rank([[1, 6], [6, 1]], 7)
+    assert ffrank.verify(certificate, matrix=tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("1,6\n6,2\n")
+    assert not ffrank.verify(certificate, matrix=tmp_path / "a.csv")
+    with pytest.raises(CertificateError, match="--matrix"):
+        ffrank.verify(certificate)
