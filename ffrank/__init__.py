@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ffrank.batch import batch
     from ffrank.certificate.certificate import Certificate, RankCertificate
     from ffrank.certificate.matrix import certify_rank
     from ffrank.certificate.prover import certify
@@ -47,6 +48,7 @@ _HOMES = {
     "RankCertificate": "certificate.certificate",
     "Tensor": "program.trace",
     "Verification": "certificate.verify",
+    "batch": "batch",
     "canonical_form": "geometry.canonical",
     "certify": "certificate.prover",
     "certify_rank": "certificate.matrix",
@@ -88,6 +90,7 @@ __all__ = [
     "RankCertificate",
     "Tensor",
     "Verification",
+    "batch",
     "canonical_form",
     "certify",
     "certify_rank",

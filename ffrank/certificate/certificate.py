@@ -36,8 +36,11 @@ class _Content:
         InputError
             If the path cannot be written.
         """
-        path = Path(path)
+        path = Path(os.path.realpath(path))  # what a link points to, not the link
         try:
+            if path.exists() and not path.is_file():  # a device or a pipe
+                path.write_text(self.to_json(), encoding="ascii")
+                return
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             try:
                 with os.fdopen(handle, "w", encoding="ascii") as out:

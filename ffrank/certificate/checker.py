@@ -148,7 +148,6 @@ DIMENSION = {"lower": INDEX, "upper": INDEX, "value": (None, INDEX), "status": s
 EXPECTED = {"value": WHOLE, "formula": str, "status": str, "source": str}
 EXPECTED |= {"hypotheses": [{"statement": str, "holds": bool}], "holds": bool}
 EXPONENTS: Object = {"count": INDEX, "redraws": [REDRAWS]} | PIVOTS
-RELATIONS: Object = {"relations": [[INDEX, [[INDEX, range(-1000, 1001)]]]]}
 ROOTS = [{"count": INDEX, "rows": [INDEX], "redraws": REDRAWS}]
 THEOREMS: Object = {x: {"kind": str, "value": INDEX} for x in ("parameters", "ambient", "composition", "symmetry")}
 THEOREMS["ambient"] |= {"rule": {"degrees", "tokens"}}
@@ -182,9 +181,8 @@ def fit(x: Any, form: Any, where: str) -> Any:
         good = type(x) is (int if isinstance(form, range) else str) and x in form
         _well_formed(good, f"{where}: expected one of {_show(form)}, got {_show(x)}")
     elif isinstance(form, tuple):
-        first, second = form
-        if first is not None or x is not None:
-            fit(x, second if first is None or type(x) is dict else first, where)
+        if form[0] is not None or x is not None:
+            fit(x, form[form[0] is None or type(x) is dict], where)
     elif isinstance(form, list):
         _well_formed(type(x) is list and len(form) in (1, len(x)), f"{where}: not a list of the right length")
         for i, y in enumerate(x):
@@ -466,8 +464,8 @@ ENTRYWISE: dict[str, tuple[Any, Any]] = {
 
 
 class Points:  # the points of a program mod p, and what it is there; the Jacobian is never formed as a whole
-    def __init__(self, program: Program, program_digest: str, p: int, seed: int, related: Sequence[Any] = ()) -> None:
-        self.program, self.p, self.related = program, p, related
+    def __init__(self, program: Program, program_digest: str, p: int, seed: int) -> None:
+        self.program, self.p = program, p
         self.message = f"ffrank point 1\n{program_digest}\n{p}\n{seed}\n"
         self.movers: dict[int, Vector] = {}  # of instructions that only move entries, where they come from
 
@@ -480,8 +478,6 @@ class Points:  # the points of a program mod p, and what it is there; the Jacobi
         X = stream(f"{base}\n{redraws[0]}" if redraws[0] else base, p, program.n)
         sizes = [(f"{base}\nexp {e}\n{redraws[e]}", program.sizes[node]) for node, e in program.exponentials.items()]
         formal = list(chain(*(stream(message, p, size, 1) for message, size in sizes)))
-        for j, terms in self.related:
-            formal[j] = prod(pow(formal[b], c, p) for b, c in terms) % p
         values, entries = self._by_node(theta + X), iter(formal)
         tangents = [[part if any(part) else [] for part in self._by_node(w + [0] * program.n)] for w in ws]
         for node in program.exponentials:
@@ -572,9 +568,6 @@ class Points:  # the points of a program mod p, and what it is there; the Jacobi
             counts = self.redrawn(redraws[position] if redraws else [], 2, "exponents")
             both = (self.at(theta, f"exponents {i} {j}", counts(j - 1))[0] for j in (1, 2))
             z, other = ([x for node in operands for x in values[node]] for values in both)
-            for j, terms in self.related:
-                related = all((x[j] - sum(c * x[b] for b, c in terms)) % p == 0 for x in (z, other))
-                _require(related, f"exponents: the relation of {j} does not hold in row {i}")
             T.append([(x - y) % p for x, y in zip(z, other, strict=True)])
         shape = LARGEST, exponents["count"]
         check_witness("exponents", exponents, shape, lambda ws: [_apply(T, w, p) for w in ws], c, full)
@@ -582,7 +575,9 @@ class Points:  # the points of a program mod p, and what it is there; the Jacobi
     def check_roots(self, roots: list[Object]) -> None:  # characters of arguments, and 1, are independent
         program, theta = self.program, self.theta()
         for s, (stage, arguments) in enumerate(zip(roots, program.arguments, strict=True), 1):
-            where, needed, characters = f"roots of stage {s}", set(arguments), list[Vector]()
+            earlier = {x for stage in program.arguments[: s - 1] for x in stage}  # all their roots must exist
+            needed = {x for x, made in enumerate(program.made) if made[:1] == ["sqrt"] and made[1] in earlier}
+            where, needed, characters = f"roots of stage {s}", needed | set(arguments), list[Vector]()
             for node in range(len(program.shapes) - 1, -1, -1):
                 needed.update(program.operands[node] if node in needed and node not in program.exponentials else ())
             nodes = [node for node in range(program.first, len(program.shapes)) if node in needed]
@@ -644,15 +639,16 @@ class Weights(dict[Key, Matrix]):  # the parameters as matrices, biases as colum
 
     def product(self, factors: Iterable[Any]) -> Matrix:  # of matrices, diagonals (tuples) and numbers (1×1)
         def times(A: Any, B: Any) -> Matrix:
+            if isinstance(B, tuple):  # a diagonal behind a matrix
+                return [[c * x % self.p for c, x in zip(B, row, strict=True)] for row in A]
             if isinstance(A, tuple) or len(A) == len(A[0]) == 1:
                 scales = A if isinstance(A, tuple) else A[0] * len(B)
                 return [[c * x % self.p for x in row] for c, row in zip(scales, B, strict=True)]
-            if isinstance(B, tuple):
-                return [[c * x % self.p for c, x in zip(B, row, strict=True)] for row in A]
             columns = _flip(B)
             return [_apply(columns, row, self.p) for row in A]
 
-        return reduce(times, factors)
+        first, *rest = factors
+        return reduce(times, rest, first)
 
 
 class Symmetries:  # all families of generators of an architecture: the columns of T
@@ -912,8 +908,7 @@ def trials_needed(
 
 def check_monte_carlo(block: Object, c: Object, program: Program) -> None:  # all but the ranks of the trials
     r, asked = len(c["lower_bound"]["rows"]), c["method"]["error"]
-    fits = asked is not None and not program.arguments and "relations" not in (c["hypotheses"]["exponents"] or {})
-    _require(fits, "monte-carlo: not asked for, or not for programs with sqrt or related exponents")
+    _require(asked is not None and not program.arguments, "monte-carlo: not asked for, or not for programs with sqrt")
     _, _, (deg, _, h, _), slope = growth(program)
     deg, _, h, _ = (max(deg - 1, 0), 0, h + bits(max(deg, 1)), 0) if program.polynomial else slope or (0, 0, 0, 0)
     degree, norm_bits, used = (r + 1) * deg, (r + 1) * (bits(r + 1) + h), [c["prime"]]  # of an (r+1)-minor
@@ -994,7 +989,6 @@ SHAKE = "The SHAKE-256 challenges behave as random: a false rank witness passes 
 TRIALS = "The trial primes and points drawn by SHAKE-256 behave as random: the upper bound fails with probability at"
 AX = "J. Ax, On Schanuel's conjectures, Annals of Mathematics 93 (1971): exponentials of functions that are linearly"
 AX += " independent over Q modulo constants are algebraically independent over the functions' field."
-RELATED = "The relations between exponents, which hold at {n} random points mod {p}, hold identically."
 
 
 def check(certificate: Any, full: bool = False, max_work: int = MAX_WORK, matrix: bytes | None = None) -> Report:
@@ -1029,7 +1023,7 @@ def check(certificate: Any, full: bool = False, max_work: int = MAX_WORK, matrix
         work += (k + s * full) * sum(2 * (isqrt(x["dimension"]) + mixing + 1) * P for x in documents) + s**3 * full
     _afford(work, max_work)
 
-    here = Points(program, c["program_digest"], p, c["seed"], exponents.get("relations", ()))
+    here = Points(program, c["program_digest"], p, c["seed"])
     redraws = here.redrawn(lower["redraws"], lower["inputs"], "lower_bound")
     check_witness("lower", lower, (LARGEST, P), lambda ws: here.products(lower["rows"], ws, redraws), c, full)
     if exponents:
@@ -1056,16 +1050,9 @@ def check_hypotheses(c: Object, program: Program) -> tuple[Object, list[Object]]
         good = len(rows) == count + 1 and all(i < j for i, j in pairwise(rows))
         _require(good, f"roots: expected {count + 1} increasing rows")
     if exponents is not None:
-        fit(exponents, EXPONENTS | (RELATIONS if "relations" in exponents else {}), "exponents")
-        related = {j: [b for b, _ in terms] for j, terms in exponents.get("relations", ())}
-        columns = sorted(set(range(M)) - set(related))
-        lists = [[*related, M], *([*bs, j] for j, bs in related.items())]
-        good = all(i < j for listed in lists for i, j in pairwise(listed)) and ("relations" in exponents) == bool(
-            related
-        )
-        good = good and set(chain(*related.values())) <= set(columns) and exponents["count"] == M
-        good = good and 0 not in (x for _, terms in exponents.get("relations", ()) for _, x in terms)
-        _require(good and columns and exponents["columns"] == columns, "exponents: wrong columns or relations")
+        fit(exponents, EXPONENTS, "exponents")
+        good = exponents["count"] == M and exponents["columns"] == list(range(M))
+        _require(good, "exponents: not all of them are there")
     return exponents or {}, roots or []
 
 
@@ -1088,8 +1075,6 @@ def check_claims(c: Object, spec: Object | None, program: Program, theorem: Obje
     _compare(c["dimension"], dimension, "dimension")
     expected = expected_dimension(spec, program.P) if spec else None
     assumptions = [SHAKE] + [f"{TRIALS} most 2^{error}."] * monte_carlo + [AX] * bool(exponents)
-    if exponents and "relations" in exponents:
-        assumptions += [RELATED.format(n=2 * len(exponents["rows"]), p=c["prime"])]
     claims = {"parameters": program.P, "expected": expected, "assumptions": assumptions}
     _compare(c, claims | {"defect": expected["value"] - r if expected and exact else None}, "certificate")
 
@@ -1101,9 +1086,8 @@ def _report(c: Object, theorem: Object, full: bool) -> Report:  # in words what 
     how = "witness and elimination" if full else "witness"
     said = [f"map, points and challenges are those of the {subject}, the prime {p} (it is one), the seed {c['seed']}"]
     said += [f"the dimension is at least {lower}: a minor of that size of the Jacobian is regular mod {p}, by {how}"]
-    reason = f"{len(theorem.get('rows', ()))} symmetries are independent at the point, by {how}"
-    reason = reason if kind == "symmetry" else f"by the rule {theorem.get('rule', kind)}"
-    said += [f"the dimension is at most {theorem['value']}: {reason}"]
+    rule = f"{len(theorem['rows'])} symmetries, by {how}" if kind == "symmetry" else f"rule {theorem.get('rule', kind)}"
+    said += [f"the dimension is at most {theorem['value']}: {rule}"]
     if hypotheses["exponents"]:
         said += [f"{len(hypotheses['exponents']['rows'])} exponents of an input are independent, by {how}"]
     text = "the {} arguments of roots of stage {} are independent modulo constants and squares"
@@ -1146,9 +1130,8 @@ def check_rank(c: Object, full: bool, max_work: int, source: bytes | None) -> Re
     p, r = sealed(c, RANK), len(c["rows"])
     _well_formed(source is not None, "a certificate of a matrix's rank is checked with the matrix: --matrix FILE")
     A, n = read_matrix(source or b"", p, max_work)
-    m, sha = len(A), hashlib.sha256(struct.pack("<3Q", len(A), n, p))
-    for row in A:
-        sha.update(struct.pack(f"<{n}Q", *row))
+    m, entries = len(A), b"".join(struct.pack(f"<{n}Q", *row) for row in A)
+    sha = hashlib.sha256(struct.pack("<3Q", m, n, p) + entries)
     _compare(c, {"shape": [m, n], "matrix": sha.hexdigest(), "rank": r}, "certificate")
     k = _check_pivots("rank", c, (m, n), ["lower", "upper"], p)
     _afford(m * (n + r) * (k + r * full), max_work)

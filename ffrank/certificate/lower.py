@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ffrank.program.ir import Program
-    from ffrank.program.points import Relations
 
     Residues = NDArray[np.int64]
 
@@ -72,11 +71,11 @@ def jacobian_at(program: Program, p: int, seed: int, counters: range, out: Resid
 
 
 def _jacobian(
-    program: Program, p: int, seed: int, counters: Sequence[int], out: Residues | None = None, relations: Relations = ()
+    program: Program, p: int, seed: int, counters: Sequence[int], out: Residues | None = None
 ) -> tuple[Residues, NDArray[np.int64]]:
     """The Jacobian and how often each source was redrawn at each input."""
     theta = draw_theta(program, p, seed)
-    points = draw_points(program, p, seed, theta, counters, relations=relations)
+    points = draw_points(program, p, seed, theta, counters)
     return Evaluator(program, p, theta).jacobian(points.inputs, points.draws, out), points.redraws
 
 
@@ -90,7 +89,6 @@ def jacobian_rank(
     allocate: Callable[[int, int], Residues] | None = None,
     report: Callable[[str], None] | None = None,
     first_batch: int | None = None,
-    relations: Relations = (),
 ) -> JacobianRank:
     """Take inputs until the rank provably or repeatedly stops growing.
 
@@ -105,8 +103,6 @@ def jacobian_rank(
         Makes an array of the given shape, or raises ResourceError.
     first_batch : int, optional
         Inputs to begin with; so many that they could reach the bound, if absent. The result does not depend on it.
-    relations : sequence
-        Between exponents; all formal values respect them.
     """
     m, P, patience = program.output_count, program.parameter_count, power_count(p, _PATIENCE)
     numbers = np.empty(0, np.int64)  # of the pivot rows so far
@@ -121,8 +117,8 @@ def jacobian_rank(
             else np.empty((len(numbers) + batch * m, P), np.int64)
         )
         fresh = range(scanned + 1, scanned + batch + 1)
-        _, again = _jacobian(program, p, seed, fresh, stacked[len(numbers) :], relations)
-        _rows(program, p, seed, numbers, stacked[: len(numbers)], relations)
+        _, again = _jacobian(program, p, seed, fresh, stacked[len(numbers) :])
+        _rows(program, p, seed, numbers, stacked[: len(numbers)])
         redraws = np.concatenate([redraws, again]) if scanned else again
         numbers = np.concatenate([numbers, np.arange(scanned * m, (scanned + batch) * m)])
         scanned += batch
@@ -133,23 +129,21 @@ def jacobian_rank(
             inside = numbers[numbers < stop * m]
             if len(inside) < len(numbers):  # inputs of the batch beyond the rule's stop have added rows: leave them out
                 stacked = np.empty((len(inside), P), np.int64)
-                found = linalg.ple(
-                    _rows(program, p, seed, inside, stacked, relations), p, threads=threads, overwrite=True
-                )
+                found = linalg.ple(_rows(program, p, seed, inside, stacked), p, threads=threads, overwrite=True)
             inputs = int(inside[-1]) // m + 1 if len(inside) else 0
             return JacobianRank(inputs, inside, found.cols, found.solve_minor, redraws[:inputs])
         last = max(1, int(np.sum(numbers >= (scanned - 1) * m)))
         batch = min(-(-(bound - len(numbers)) // last), max(4, scanned)) + patience
 
 
-def _rows(program: Program, p: int, seed: int, numbers: Residues, out: Residues, relations: Relations) -> Residues:
+def _rows(program: Program, p: int, seed: int, numbers: Residues, out: Residues) -> Residues:
     """These rows of the Jacobian, computed once more: cheaper than keeping a copy beside the elimination."""
     m = program.output_count
     size = max(1, _CHUNK // (8 * m * max(1, program.parameter_count)))
     inputs = np.unique(numbers // m)
     for start in range(0, len(inputs), size):
         chunk = inputs[start : start + size]
-        rows, _ = _jacobian(program, p, seed, [int(i) + 1 for i in chunk], None, relations)
+        rows, _ = _jacobian(program, p, seed, [int(i) + 1 for i in chunk])
         here = np.flatnonzero(np.isin(numbers // m, chunk))
         out[here] = rows[np.searchsorted(chunk, numbers[here] // m) * m + numbers[here] % m]
     return out

@@ -91,6 +91,8 @@ def certify(
     p = check_prime(prime, above=2, below=2**31)
     seed = _check_seed(seed)
     exponent = parse_error(error)
+    if isinstance(memory, bool) or not isinstance(memory, int):
+        raise InputError(f"memory: expected a number of bytes, got {memory!r}")
     known = _resolve(target, memory)
     program = known.program
 
@@ -100,6 +102,8 @@ def certify(
 
     if report is not None:
         report("upper bound by theorems")
+    exponents = sum(program.sizes[n] for n, i in program.steps() if i.op == "exp")
+    _check_memory(exponents * exponents * 4 * _BYTES_PER_ENTRY, memory)
     checked = hypotheses(program, p, seed)
     upper = theorem_bound(program, known.families, known.closed, p, seed, threads=threads, allocate=allocate)
     found = jacobian_rank(
@@ -110,7 +114,6 @@ def certify(
         threads=threads,
         allocate=allocate,
         report=report,
-        relations=checked.relations,
     )
     claim = {"claim": "lower", "program": program.digest, "prime": p, "seed": seed, "inputs": found.inputs}
     redraws = listed_redraws(found.redraws)
@@ -120,13 +123,13 @@ def certify(
         **rank_witness(claim, found.rows, found.columns, found.solve, redraws),
     }
     notes: tuple[str, ...] = ()
-    if found.rank < upper["value"] and exponent is not None and not checked.relations:
+    if found.rank < upper["value"] and exponent is not None:
         tried = monte_carlo(
             program, upper, found.rank, found.inputs, p, seed, exponent,
             threads=threads, allocate=allocate, report=report,
         )  # fmt: skip
         upper, notes = tried.bound, tried.notes
-    return Certificate(_assemble(known, p, seed, exponent, lower, upper, checked.content), notes)
+    return Certificate(_assemble(known, p, seed, exponent, lower, upper, checked), notes)
 
 
 def _assemble(
@@ -162,12 +165,12 @@ def _assemble(
         "lower_bound": lower,
         "upper_bound": upper,
         "hypotheses": checked,
-        "assumptions": _assumptions(upper, checked, p),
+        "assumptions": _assumptions(upper, checked),
     }
     return content | {"digest": digest(content), "versions": {"ffrank": __version__}}
 
 
-def _assumptions(upper: dict[str, Any], checked: dict[str, Any], p: int) -> list[str]:
+def _assumptions(upper: dict[str, Any], checked: dict[str, Any]) -> list[str]:
     found = ["The SHAKE-256 challenges behave as random: a false rank witness passes with probability at most 2^-120."]
     if upper["kind"] == "monte-carlo":
         found.append(
@@ -179,11 +182,6 @@ def _assumptions(upper: dict[str, Any], checked: dict[str, Any], p: int) -> list
             "J. Ax, On Schanuel's conjectures, Annals of Mathematics 93 (1971): exponentials of functions that are "
             "linearly independent over Q modulo constants are algebraically independent over the functions' field."
         )
-        if "relations" in checked["exponents"]:
-            points = 2 * len(checked["exponents"]["rows"])
-            found.append(
-                f"The relations between exponents, which hold at {points} random points mod {p}, hold identically."
-            )
     return found
 
 

@@ -66,6 +66,8 @@ def verify(
     source: Any
     if isinstance(certificate, str | Path):
         source = _content(certificate)
+    elif not isinstance(certificate, Mapping) and not hasattr(certificate, "content"):
+        raise InputError(f"expected a certificate, a mapping or a path, got {type(certificate).__name__}")
     else:
         source = dict(certificate if isinstance(certificate, Mapping) else certificate.content)
     try:

@@ -114,7 +114,9 @@ def parse_size(size: str) -> int:
 
 def check_writable(path: Path) -> None:
     """Say that a file cannot be written before the work is done, not after."""
-    folder = path.parent
+    folder = Path(os.path.realpath(path)).parent
+    if not path.name:
+        raise InputError(f"expected a file to write to, got {str(path)!r}")
     if path.is_dir():
         raise InputError(f"{path}: cannot be written: it is a folder")
     if not folder.is_dir():

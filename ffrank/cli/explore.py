@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ffrank.cli.architecture import Options, Spec, read_target
 from ffrank.cli.certify import check_writable
 from ffrank.cli.show import show_pairs, show_table
-from ffrank.errors import InputError
+from ffrank.errors import InputError, ShapeError
 
 if TYPE_CHECKING:
     from ffrank.certificate.certificate import RankCertificate
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fibers", "rank", "singular"]
 
+STANDARD_INPUT = "<standard input>"
 _Switch = Parameter(negative="")
 
 
@@ -57,7 +58,9 @@ def rank(
         if prime is None:
             raise InputError("--output: a certificate needs --prime")
         check_writable(Path(output))
-    A = read_matrix(matrix)
+    A = read_matrix("-" if matrix == STANDARD_INPUT else matrix)
+    if A.ndim != 2:
+        raise ShapeError(f"{matrix}: expected a matrix, got an array with {A.ndim} axes")
     m, n = A.shape
     facts: dict[str, Any] = {"shape": [m, n], "prime": prime}
     if prime is None:
@@ -77,6 +80,9 @@ def rank(
         show_pairs([("rank", str(facts["rank"])), *listed])
     else:
         sys.stdout.write(f"{facts['rank']}\n")
+    if output is not None and not json:
+        check = f"ffrank verify {output} --matrix MATRIX.csv (or .sms)"
+        sys.stdout.write(f"certificate {output}; check it with: {check}\n")
     return 0
 
 
@@ -137,10 +143,15 @@ def fibers(
 
 
 def _fiber_facts(found: Fibers) -> list[tuple[str, str]]:
-    agree = "the generic fiber is, up to finitely many points, the orbit" if found.explained else "they differ"
+    agree = (
+        "the generic fiber is a finite union of orbits, up to a smaller dimension" if found.explained else "they differ"
+    )
     return [
         ("parameters", str(found.parameters)),
-        ("dimension", f"{found.dimension}, at {found.inputs} inputs"),
+        (
+            "dimension",
+            f"at least {found.dimension}, by the rank at {found.inputs} input{'s' if found.inputs != 1 else ''}",
+        ),
         ("fiber", str(found.fiber)),
         ("orbit", f"{found.orbit}: {agree}"),
     ]
@@ -188,5 +199,14 @@ def singular(
     if json:
         sys.stdout.write(table.to_json())
     else:
-        show_table(table.headings, table.rows())
+        reasons = list(dict.fromkeys(row[-1] for row in table.rows()))
+        letters = {reason: chr(ord("a") + i) for i, reason in enumerate(reasons)}
+        show_table(table.headings, [(*row[:-1], letters[row[-1]]) for row in table.rows()])
+        sys.stdout.write("".join(f"({letters[r]}) {r}\n" for r in reasons))
+        sys.stdout.write(_LEGEND)
     return 0
+
+
+_LEGEND = """differential: rank of the differential of (A, V) at the point; preimages: up to rescaling; span: of the images
+at all preimages; tangent: independent tangent directions that are known; boundary: of the set of real functions
+"""

@@ -167,7 +167,7 @@ def fibers(
     spec : mapping, path, or spec
         An architecture. A user's own program has no symmetry rules.
     prime
-        An odd prime below 2^31.
+        A prime between 2^20 and 2^31.
     seed
         Chooses the point, 0 ≤ seed < 2^64.
     without
@@ -187,7 +187,8 @@ def fibers(
         If the prime cannot be used.
     """
     program, architecture = _architecture(spec)
-    p, number = check_prime(prime, above=2), _seed(seed)
+    # a small prime loses rank by chance, and the fiber would look larger than it is
+    p, number = check_prime(prime, above=2**20), _seed(seed)
     known = families(architecture)
     unknown = sorted(set(without) - {f.rule for f in known})
     if unknown:

@@ -208,7 +208,7 @@ def _faults(error: ValidationError, model: type[BaseModel]) -> list[str]:
         kind, where = fault["type"], fault["loc"]
         if kind == "value_error":  # from a consistency check, which names its keys itself
             return [str(fault["ctx"]["error"])]
-        key = str(where[0])
+        key = str(where[0]) if where else "keys"
         if key == "activation":
             expected = "identity, square, cube, tanh, sigmoid, silu or {power = k} with 1 <= k <= 1000"
         else:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "Builder", "Instruction", "Program", "Shape", "canonical_json", "digest", "interpret"]
 
 FORMAT = "ffrank-program/1"
+_LARGEST = 10**25  # what a certificate's integers stay below
+_MOST_AXES = 32
 
 Shape: TypeAlias = tuple[int, ...]
 Named: TypeAlias = tuple[str, Shape]
@@ -178,7 +180,10 @@ class Builder:
         shape = _sizes(shape)
         if len(values) != prod(shape):
             raise ShapeError(f"expected {prod(shape)} constants for shape {shape}, got {len(values)}")
-        return self._emit("const", (), shape, (shape, tuple(int(v) for v in values)))
+        integers = tuple(int(v) for v in values)
+        if any(abs(v) >= _LARGEST for v in integers):
+            raise ProgramError("expected constants of at most 25 digits; multiply smaller ones inside the map")
+        return self._emit("const", (), shape, (shape, integers))
 
     def _entrywise(self, op: str, a: int, b: int) -> int:
         if self.shapes[a] != self.shapes[b]:
@@ -199,8 +204,8 @@ class Builder:
 
     def pow(self, a: int, k: int) -> int:
         """Entrywise k-th power, k ≥ 1."""
-        if k < 1:
-            raise ProgramError(f"expected an exponent of at least 1, got {k}")
+        if not 1 <= k < _LARGEST:
+            raise ProgramError(f"expected an exponent from 1 to 10^25, got {k}")
         return self._emit("pow", (a,), self.shapes[a], k)
 
     def exp(self, a: int) -> int:
@@ -299,6 +304,8 @@ class Builder:
 
 def _sizes(shape: Sequence[int]) -> Shape:
     result = tuple(shape)
+    if len(result) > _MOST_AXES:
+        raise ShapeError(f"expected at most {_MOST_AXES} axes, got {len(result)}")
     if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in result):
         raise ShapeError(f"expected a shape of integers of at least 1, got {result}")
     return result

@@ -8,14 +8,13 @@ improbabilities: each layer's exponentials are drawn until the next layer's root
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ffrank.errors import ProgramError
 from ffrank.primes import residues
 from ffrank.program.evaluate import Evaluator
-from ffrank.program.plain import power
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
 
     Residues = NDArray[np.int64]
 
-__all__ = ["Points", "Relations", "draw_points", "draw_theta", "root_stages"]
-
-#: Exponents, counted over all ``exp`` instructions, that are combinations Σ c·z_b of earlier ones: (j, ((b, c), …)).
-Relations: TypeAlias = "Sequence[tuple[int, tuple[tuple[int, int], ...]]]"
+__all__ = ["Points", "draw_points", "draw_theta", "root_stages"]
 
 _MOST_REDRAWS = 2**14  # of one source at one input
 _TURN = 256  # after so many draws of an exponential's values in vain the input is drawn anew
@@ -77,24 +73,21 @@ def draw_points(
     labels: Sequence[str | int],
     *,
     roots_of: Sequence[int] | None = None,
-    relations: Relations = (),
 ) -> Points:
     """One point for each label, at which all square roots and reciprocals of the program have values.
 
     ``theta`` is of shape (P,), or (N, P) with one θ for each label. With ``roots_of`` only the values of these nodes
     count: all that they need must exist, and they must not be 0.
-    ``relations`` between exponents make formal values products of others instead of drawn numbers.
 
     Raises
     ------
     ProgramError
         If a value is missing whatever the input, or 65,536 draws of one source did not find one.
     """
-    search = _Search(program, p, theta, [_base(program, p, seed, label) for label in labels], roots_of, relations)
+    search = _Search(program, p, theta, [_base(program, p, seed, label) for label in labels], roots_of)
     if any(i.op in ("sqrt", "recip") for i in program.instructions):
         search.run()
-    inputs, *draws = search.related(search.values)
-    return Points(inputs, tuple(draws), search.redraws)
+    return Points(search.values[0], tuple(search.values[1:]), search.redraws)
 
 
 class _Search:
@@ -107,9 +100,7 @@ class _Search:
         theta: Residues,
         bases: list[str],
         wanted: Sequence[int] | None,
-        relations: Relations,
     ) -> None:
-        self.relations = relations
         self.program, self.p, self.theta, self.bases, self.wanted = program, p, theta, bases, wanted
         exponentials = [node for node, instruction in program.steps() if instruction.op == "exp"]
         self.sizes = [program.input_count, *(program.sizes[node] for node in exponentials)]
@@ -124,18 +115,6 @@ class _Search:
         if source:
             return _units(f"{self.bases[at]}\nexp {source}\n{again}", self.p, self.sizes[source])
         return residues(f"{self.bases[at]}\n{again}" if again else self.bases[at], self.p, self.sizes[0])
-
-    def related(self, values: list[Residues]) -> list[Residues]:
-        """The values of all sources with those of related exponents replaced by products."""
-        if not self.relations:
-            return values
-        formal = np.hstack(values[1:])
-        for j, combination in self.relations:
-            product = np.ones(len(formal), np.int64)
-            for b, c in combination:
-                product = product * power(formal[:, b], c % (self.p - 1), self.p, 0.0) % self.p
-            formal[:, j] = product
-        return [values[0], *np.split(formal, np.cumsum(self.sizes[1:-1]), axis=1)]
 
     def run(self) -> None:
         """Redraw, at every point, the latest source of the first node without a value, until all have one.
@@ -155,8 +134,7 @@ class _Search:
                 if s >= 0:
                     batch[s][lane] = self.drawn(int(at), int(s), int(again))
             evaluator = Evaluator(self.program, self.p, self.theta[lanes] if self.theta.ndim > 1 else self.theta)
-            inputs, *draws = self.related(batch)
-            first = evaluator.undefined(inputs, draws, self.wanted).reshape(-1, width)
+            first = evaluator.undefined(batch[0], batch[1:], self.wanted).reshape(-1, width)
             reached = int(np.where(first < 0, len(latest), first).max())
             tries = tries + len(lanes) if reached <= furthest < len(latest) else 0
             furthest = max(furthest, reached)

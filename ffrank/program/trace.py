@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 from numbers import Integral
@@ -63,6 +63,9 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor(shape={self.shape})"
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -305,7 +308,7 @@ def parametrization(
             inspect.signature(function).bind(**dict.fromkeys(names))
         except TypeError as e:
             raise ProgramError(f"expected a function of the arguments {', '.join(names)}: {e}") from None
-        builder = Builder([(n, tuple(s)) for n, s in parameters.items()], [(n, tuple(s)) for n, s in inputs.items()])
+        builder = Builder(_shaped(parameters), _shaped(inputs))
         arguments = {name: Tensor(builder, node) for node, name in enumerate(names)}
         try:
             result = function(**arguments)
@@ -319,6 +322,13 @@ def parametrization(
         return builder.finish(result.node)
 
     return trace
+
+
+def _shaped(named: Mapping[str, Any]) -> list[tuple[str, Shape]]:
+    for name, shape in named.items():
+        if not isinstance(shape, Sequence) or isinstance(shape, str):
+            raise ProgramError(f"{name}: expected a shape such as (3,) or (2, 3), got {shape!r}")
+    return [(name, tuple(shape)) for name, shape in named.items()]
 
 
 def _flat(sizes: tuple[int | Sequence[int], ...]) -> list[int]:

@@ -67,12 +67,12 @@ def test_finished_jobs_are_skipped(undisturbed):
 
 
 def test_killed_at_random_moments(tmp_path):
-    kill_repeatedly(tmp_path, jobs=800, times=3)
+    kill_repeatedly(tmp_path, jobs=1500, times=3)
 
 
 @pytest.mark.slow
 def test_killed_at_twenty_random_moments(tmp_path):
-    kill_repeatedly(tmp_path, jobs=5000, times=20)
+    kill_repeatedly(tmp_path, jobs=8000, times=20)
 
 
 def kill_repeatedly(tmp_path, jobs, times):
@@ -80,24 +80,41 @@ def kill_repeatedly(tmp_path, jobs, times):
     specs = write_lines(tmp_path / "jobs.jsonl", [*networks(jobs, seed=2), {"kind": "mlp"}])
     expected, out, source = tmp_path / "undisturbed", tmp_path / "out", random.Random(4)
     assert command(tmp_path, "batch", specs, "--out", expected).returncode == 1
-    done = []
+    killed, lines = 0, out / "results.jsonl"
     for turn in range(times):
+        before = count_lines(lines)
         run = start(tmp_path, "batch", specs, "--out", out, "--workers", 2)
-        time.sleep(source.uniform(0.2, 2.2))
+        if turn % 3:  # when it has begun to write; else at any moment, while it starts perhaps
+            wait_until(lambda: count_lines(lines) > before or run.poll() is not None)  # noqa: B023
+            time.sleep(source.uniform(0, 0.3))
+        else:
+            time.sleep(source.uniform(0, 2))
         for worker in workers_of(run.pid) if turn % 2 else ():
             os.kill(worker, signal.SIGKILL)
             time.sleep(source.uniform(0, 0.3))
+        killed += run.poll() is None
         run.kill()
         run.communicate()
-        lines = out / "results.jsonl"
-        done.append(lines.read_bytes().count(b"\n") if lines.exists() else 0)
-    assert sorted(done) == done
-    assert 0 < done[-1] < jobs
+        assert count_lines(lines) >= before
+    assert killed > times // 2
+    done = count_lines(lines)
+    assert done > 0
     last = command(tmp_path, "batch", specs, "--out", out)
     assert last.returncode == 1
-    assert f"{done[-1]:,} had their results before" in last.stdout
+    assert f"{done:,} had their results before" in last.stdout
     assert results(out) == results(expected)
     assert certificates(out) == certificates(expected)
+
+
+def count_lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def wait_until(condition):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def workers_of(pid):
@@ -116,7 +133,7 @@ def test_ctrl_c_stops_and_says_how_to_go_on(tmp_path):
         tmp_path / "jobs.jsonl", [*networks(50), *(SLOW_JOB | {"activation": {"power": k}} for k in (2, 3, 4))]
     )
     run = start(tmp_path, "batch", jobs, "--out", tmp_path / "out", "--workers", 1)
-    time.sleep(3)
+    wait_until(lambda: count_lines(tmp_path / "out" / "results.jsonl") > 0)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the workers too
     said = run.communicate(timeout=30)[1]
     assert run.returncode == 130, said

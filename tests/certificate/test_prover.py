@@ -85,7 +85,7 @@ GAP = {"kind": "mlp", "widths": [3, 4, 2, 1, 1], "activation": "square"}  # theo
 TWINS = [
     GAP,
     {"kind": "attention", "widths": [2, 2], "attention_dims": [1], "tokens": 2, "score": "softmax", "heads": 2},
-    {"kind": "attention", "widths": [1, 2], "attention_dims": [2], "tokens": 2, "score": "softmax"},
+    {"kind": "attention", "widths": [1, 1], "attention_dims": [1], "tokens": 2, "mlp_width": 1},
     {"kind": "attention", "widths": [3, 3], "attention_dims": [1], "tokens": 1, "norm": "rms", "mlp_width": 1},
     {"kind": "attention", "widths": [2, 1], "attention_dims": [1], "tokens": 2},
     {"kind": "attention", "widths": [3, 3, 3], "attention_dims": [1, 3], "tokens": 2},
@@ -115,9 +115,9 @@ def test_threads_do_not_change_a_byte(spec):
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("prime", [3, 5, 7, 11, 257])
+@pytest.mark.parametrize("prime", [3, 7, 257])
 def test_tiny_primes_never_give_a_wrong_claim(prime, tmp_path):
-    for case in reference(60):
+    for case in reference(30):
         try:
             certificate = ffrank.certify(case["spec"], prime=prime)
         except ProgramError:  # too few residues for roots, or for the independence of exponents

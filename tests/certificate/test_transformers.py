@@ -15,11 +15,9 @@ ATTENTION = {"kind": "attention", "attention_dims": [1], "tokens": 2, "score": "
 
 SPECS = [
     {**ATTENTION, "widths": [2, 2]},
-    {**ATTENTION, "widths": [1, 3]},
     {**ATTENTION, "widths": [3, 2], "tokens": 1},
     {**ATTENTION, "widths": [2, 3], "heads": 2, "value_dim": 1, "causal": True, "tokens": 3},
     {**ATTENTION, "widths": [2, 2], "qk_bias": True, "residual": True},
-    {**ATTENTION, "widths": [2, 1, 2], "attention_dims": [1, 1]},
     {**ATTENTION, "widths": [2, 3, 2], "attention_dims": [1, 1], "mlp_width": 2, "activation": "tanh"},
     {**ATTENTION, "widths": [3, 2], "attention_dims": [2], "score": "normalized"},
     {**ATTENTION, "widths": [3, 3], "norm": "rms", "residual": True, "mlp_width": 2, "activation": "silu"},
@@ -128,21 +126,42 @@ def test_roots_whose_product_is_a_square_are_recognised():
         hypotheses(program, P, 0)
 
 
-def test_related_exponents_are_found():
-    """exp(2u + v), exp(u), exp(v): one formal value follows from the others."""
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda W, x: W * (ffrank.exp(x) - ffrank.exp(x / 2) ** 2),
+        lambda W, x: W * (ffrank.exp(x) ** (2**31) - ffrank.exp(2**31 * x)),  # 2^31 = 1 mod the default prime
+        lambda W, x: ffrank.exp(W * x) + ffrank.exp(W * x + W),
+        lambda W, x: ffrank.exp(W * x) - ffrank.exp(x * W),
+    ],
+)
+@pytest.mark.parametrize("prime", [P, 1009])
+def test_related_exponents_are_refused(function, prime):
+    with pytest.raises(ProgramError, match="linear relations"):
+        ffrank.certify(trace(function, W=(), x=()), prime=prime)
 
-    def related(A, B, x):
-        u, v = A * x[0], B * x[1]
-        return ffrank.stack([ffrank.exp(u), ffrank.exp(v), ffrank.exp(2 * u + v), ffrank.exp(-u)])
 
-    found = hypotheses(trace(related, A=(), B=(), x=(2,)), P, 0)
-    assert found.relations == ((2, ((0, 2), (1, 1))), (3, ((0, -1),)))
+@pytest.mark.parametrize("widths", [[1, 3], [2, 1, 2]])
+def test_softmax_behind_a_width_of_one_is_refused_with_the_reason(widths):
+    spec = {**ATTENTION, "widths": widths, "attention_dims": [1] * (len(widths) - 1)}
+    with pytest.raises(ProgramError, match="behind a width 1"):
+        ffrank.certify(spec)
 
 
-def test_relations_that_are_not_sums_of_exponents_are_refused():
-    program = trace(lambda W, x: ffrank.exp(W * x) + ffrank.exp(W * x + W), W=(), x=())
-    with pytest.raises(ProgramError, match="linear relation"):
-        ffrank.certify(program)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda A, B, x, y: (lambda s: A * ffrank.sqrt(s + 1) * ffrank.sqrt(s - 1) + B * ffrank.sqrt(x - 1))(
+            ffrank.sqrt(x)
+        ),
+        lambda A, B, x, y: A * ffrank.sqrt(y * ffrank.sqrt(x) ** 4) + B * x * ffrank.sqrt(y),
+    ],
+)
+def test_roots_that_depend_through_an_earlier_stage_are_recognised(function, seed):
+    """sqrt(x - 1) is sqrt(s + 1)·sqrt(s - 1) where s = sqrt(x): the arguments of stage 1 must have roots at stage 2."""
+    with pytest.raises(ProgramError, match="constant times a square"):
+        ffrank.certify(trace(function, A=(), B=(), x=(), y=()), seed=seed)
 
 
 @pytest.mark.parametrize("function", [lambda W, x: ffrank.exp(W) * x, lambda W, x: ffrank.sqrt(W) * x])
