@@ -77,8 +77,8 @@ def _exponents(program: Program, p: int, seed: int) -> dict[str, Any]:
         dependent = sorted(set(range(count)) - set(found.cols.tolist()))
         raise ProgramError(
             f"the {count} exponents of one input satisfy linear relations: {_listed(dependent)} depend on others, as "
-            "behind a width 1, where the scores of (key, query) and (query, key) are equal. Their exponentials are then "
-            "not independent, and the rank at formal values proves nothing"
+            "behind a width 1, where the scores of (key, query) and (query, key) are equal. So their exponentials are "
+            "dependent, and the rank at formal values proves nothing"
         )
     redraws = [listed_redraws(points.redraws[2 * row : 2 * row + 2]) for row in found.rows]
     redraws = redraws if any(redraws) else []

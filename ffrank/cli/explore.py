@@ -207,6 +207,7 @@ def singular(
     return 0
 
 
-_LEGEND = """differential: rank of the differential of (A, V) at the point; preimages: up to rescaling; span: of the images
-at all preimages; tangent: independent tangent directions that are known; boundary: of the set of real functions
+_LEGEND = """differential: rank of the differential of (A, V) at the point; preimages: up to rescaling;
+span: of the images at all preimages; tangent: independent tangent directions that are known;
+boundary: of the set of real functions
 """
