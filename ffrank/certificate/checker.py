@@ -367,8 +367,8 @@ class Program:  # grows node by node, with the shape of each, and refuses to whe
             shapes = {"Q": [a, d[i - 1]], "K": [a, d[i - 1]]}
             shapes |= {"V": [d[i], d[i - 1]]} if v is None else {"U": [v, d[i - 1]], "O": [d[i], v]}
             shapes |= {"b_q": [a], "b_k": [a]} if biased else {}
-            heads = {f"head{h}.{x}": shape for h in range(1, spec["heads"] + 1) for x, shape in shapes.items()}
-            for name, shape in (heads | ({"W1": [w, d[i]], "W2": [d[i], w]} if w else {})).items():
+            heads = ((f"head{h}.{x}", shape) for h in range(1, spec["heads"] + 1) for x, shape in shapes.items())
+            for name, shape in chain(heads, [("W1", [w, d[i]]), ("W2", [d[i], w])] if w else []):  # stops when too many
                 node[f"layer{i}.{name}"] = self.declare(f"layer{i}.{name}", shape, self.parameters)
         z = self.declare("X", [d[0], t], self.inputs)
 

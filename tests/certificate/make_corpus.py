@@ -71,14 +71,66 @@ CONSTANT = program([["a", [2]]], [["x", [2]]], [], 1)
 NOTHING = program([], [["x", [2]]], [], 0)
 FREE = program([["w", [1, 3]]], [["x", [3, 1]]], [["pow", 1, 2], ["matmul", 0, 2]], 3)
 
+# two stages of roots, an exponential and a reciprocal: a / (e^(a x) + b sqrt(sqrt(x + a y) + y))
+TRANSCENDENTAL = program(
+    [["a", []], ["b", []]],
+    [["x", []], ["y", []]],
+    [
+        ["mul", 0, 2],
+        ["exp", 4],
+        ["mul", 0, 3],
+        ["add", 2, 6],
+        ["sqrt", 7],
+        ["add", 8, 3],
+        ["sqrt", 9],
+        ["mul", 1, 10],
+        ["add", 5, 11],
+        ["recip", 12],
+        ["mul", 0, 13],
+    ],
+    14,
+)
+# e^(a x) e^(b x) / (1 + x^2): of dimension 1, which only trials show
+EXPONENTIAL = program(
+    [["a", []], ["b", []]],
+    [["x", []]],
+    [
+        ["mul", 0, 2],
+        ["exp", 3],
+        ["mul", 1, 2],
+        ["exp", 5],
+        ["mul", 4, 6],
+        ["const", [], [1]],
+        ["mul", 2, 2],
+        ["add", 8, 9],
+        ["recip", 10],
+        ["mul", 7, 11],
+    ],
+    12,
+)
+# e^(a x) and e^(2 a x): the exponents are related
+RELATED = program(
+    [["a", []]],
+    [["x", []]],
+    [["mul", 0, 1], ["exp", 2], ["add", 2, 2], ["exp", 4], ["mul", 3, 5]],
+    6,
+)
+# a / sqrt(x^2 a^2), which is a constant up to its sign
+SQUARE_ROOT = program([["a", []]], [["x", []]], [["mul", 0, 1], ["mul", 2, 2], ["sqrt", 3], ["mul", 0, 4]], 5)
+# e^a x
+NO_INPUT = program([["a", []]], [["x", []]], [["exp", 0], ["mul", 2, 1]], 3)
+
+MATRIX = [[1, -2, 3, 0, 5], [2, -4, 6, 0, 10], [0, 1, 10**30, -7, 2], [1, -1, 3 + 10**30, -7, 7]]  # of rank 2
+OTHER = [[1, -2, 3, 0, 5], [2, -4, 6, 0, 10], [0, 1, 10**30, -7, 2], [1, -1, 3 + 10**30, -7, 8]]  # of rank 3
+
 VALID = {
     "attention-single-layer": (attention([3, 2], [2], 2), {}),
     "attention-ambient": (attention([2, 2], [1], 2, heads=3), {}),
     "attention-one-token": (attention([3, 2], [2], 1), {}),
     "attention-defective": (attention([3, 3, 3], [1, 3], 2), {}),
     "attention-bottleneck": (attention([3, 2, 3], [2, 2], 2), {"seed": 2**64 - 1}),
-    "attention-monte-carlo": (attention([2, 4, 3], [2, 2], 2), {"seed": 5}),
-    "attention-bounds": (attention([2, 4, 3], [2, 2], 2), {"error": None}),
+    "attention-monte-carlo": (attention([3, 1, 3], [1, 1], 1, heads=2), {"seed": 5}),
+    "attention-bounds": (attention([3, 1, 3], [1, 1], 1, heads=2), {"error": None}),
     "attention-values": (attention([2, 2], [1], 2, heads=2, value_dim=1, causal=True), {"prime": 65537}),
     "attention-block": (
         attention([2, 2], [1], 2, residual=True, mlp_width=2, activation="cube", qk_bias=True),
@@ -90,6 +142,27 @@ VALID = {
     "mlp-identity": (mlp([2, 1, 2], activation="identity", bias=True), {}),
     "mlp-composed": (mlp([2, 2, 1, 2], activation="square"), {}),
     "mlp-prime-3": (mlp([2, 2, 1], activation="square"), {"prime": 3}),
+    "softmax-single-layer": (attention([2, 2], [1], 2, score="softmax"), {}),
+    "softmax-one-token": (attention([2, 2], [1], 1, score="softmax", qk_bias=True), {}),
+    "softmax-bias": (
+        attention([2, 2], [1], 2, score="softmax", heads=2, value_dim=1, qk_bias=True, causal=True),
+        {"prime": 65537},
+    ),
+    "softmax-deep": (attention([2, 2, 2], [1, 1], 2, score="softmax"), {}),
+    "normalized": (attention([2, 2, 2], [2, 1], 2, score="normalized"), {}),
+    "transformer-block": (
+        attention([2, 2], [1], 2, score="softmax", norm="rms", residual=True, mlp_width=2, activation="silu"),
+        {},
+    ),
+    "norm-rms": (attention([2, 2, 2], [2, 2], 2, norm="rms"), {}),
+    "norm-layer": (attention([3, 3, 2], [2, 1], 2, norm="layer"), {}),
+    "norm-bounds": (attention([3, 3], [1], 1, norm="layer", mlp_width=1, activation="tanh"), {}),
+    "head-mixing": (attention([3, 2], [3], 2, heads=2), {}),
+    "unreached": (attention([1, 3, 2], [1, 1], 2), {}),
+    "mlp-tanh": (mlp([1, 2, 1], activation="tanh", bias=True), {}),
+    "mlp-sigmoid": (mlp([2, 1, 1], activation="sigmoid"), {"prime": 257}),
+    "program-transcendental": (TRANSCENDENTAL, {}),
+    "program-exponential": (EXPONENTIAL, {}),
     "program-everything": (EVERYTHING, {}),
     "program-linear": (LINEAR, {"error": -7}),
     "program-product": (PRODUCT, {}),
@@ -101,6 +174,10 @@ VALID = {
 
 def honest():
     return {name: naive.prove(subject, **options) for name, (subject, options) in VALID.items()}
+
+
+def ranks():
+    return {f"rank-{p}": naive.prove_rank(MATRIX, p) for p in (2, 7, 2**31 - 1, 2**61 - 1)}
 
 
 # -- forgeries
@@ -164,6 +241,154 @@ def larger_rank(certificate, row, column, outputs):
         ("dimension", dimension(r)),
         ("defect", lambda x: x if x is None else x - 1),
     )
+
+
+def unproven(subject, **parts):
+    """What a prover writes that believes that the exponents and roots are what they should be."""
+    noise = random.Random(3)
+
+    def exponents(points):
+        count = sum(naive.math.prod(points.shapes[node]) for node in points.exps)
+        witness = [[noise.randrange(points.p) for _ in range(count)] for _ in range(4)]
+        pivots = {"rows": list(range(count)), "columns": list(range(count)), "witness": witness}
+        return {"count": count, "redraws": []} | pivots if count else None
+
+    old = {name: getattr(naive, name) for name in ("exponents", "roots")}
+    naive.exponents, naive.Points.strict = exponents, False
+    naive.roots = lambda points: parts.get("roots")
+    try:
+        return naive.prove(subject)
+    finally:
+        naive.exponents, naive.roots, naive.Points.strict = old["exponents"], old["roots"], True
+
+
+def repeated_characters(certificate):
+    """A certificate in which one row of the roots has the characters of another one."""
+    points = naive.Points(naive.program_of(certificate["architecture"]), certificate["prime"], certificate["seed"])
+    stage, s = certificate["hypotheses"]["roots"][0], 1
+    sqrt = next(n for n in range(points.first, len(points.shapes)) if naive.is_root(points, n))
+    [node] = points.operands(sqrt)
+
+    def characters(i):
+        X = points.values(f"roots {s} {i}", points.n)
+        nodes = naive.evaluate(
+            points.program, points.p, points.theta, X, gradients=False, needed=range(points.first, node + 1)
+        )
+        return [naive.is_square(x.value, points.p) for x in nodes[node].values()]
+
+    first, *rest = stage["rows"]
+    twin = next(i for i in range(rest[-1] + 1, 1000) if characters(i) == characters(first))
+    return changed(certificate, ("hypotheses.roots.0.rows", [first, *rest[:-1], twin]))
+
+
+def transcendental_forgeries(valid):  # noqa: PLR0915
+    softmax, block, layer = valid["softmax-single-layer"], valid["transformer-block"], valid["norm-layer"]
+    rms, free, mixing = valid["norm-rms"], valid["program-transcendental"], valid["head-mixing"]
+    yield "hypotheses-exponents-dropped", changed(softmax, ("hypotheses.exponents", None))
+    yield "hypotheses-roots-dropped", changed(block, ("hypotheses.roots", None))
+    yield "hypotheses-roots-none", changed(block, ("hypotheses.roots", []))
+    yield "hypotheses-roots-one-stage", changed(free, ("hypotheses.roots", lambda x: x[:1]))
+    yield "hypotheses-of-another", changed(rms, ("hypotheses", layer["hypotheses"]))
+    yield "hypotheses-invented", changed(valid["mlp-square"], ("hypotheses", softmax["hypotheses"]))
+    exponents, e = softmax["hypotheses"]["exponents"], "hypotheses.exponents"
+    fewer = {key: exponents[key][:-1] for key in ("rows", "columns")} | {"count": exponents["count"] - 1}
+    fewer |= {"witness": [w[:-1] for w in exponents["witness"]], "redraws": []}
+    yield "exponents-fewer", changed(softmax, (e, fewer))
+    yield "exponents-fewer-columns", changed(softmax, (e, fewer | {"count": exponents["count"]}))
+    yield "exponents-none-of-them", changed(softmax, (e, fewer | {"rows": [], "columns": [], "witness": [[]] * 4}))
+    yield "exponents-count", changed(softmax, (e + ".count", lambda x: x - 1))
+    yield "exponents-rows", changed(softmax, (e + ".rows", lambda x: [i + 1 for i in x]))
+    yield "exponents-witness", changed(softmax, (e + ".witness.0.0", lambda x: (x + 1) % softmax["prime"]))
+    yield "exponents-challenges-fewer", changed(softmax, (e + ".witness", lambda w: w[:-1]))
+    yield "exponents-related", unproven(RELATED)
+    yield "exponents-without-input", unproven(NO_INPUT)
+    yield "roots-of-squares", unproven(SQUARE_ROOT, roots=[{"count": 1, "rows": [0, 1], "redraws": []}])
+    yield "roots-rows-not-independent", repeated_characters(rms)
+    yield "roots-rows-fewer", changed(rms, ("hypotheses.roots.0.rows", lambda x: x[:-1]))
+    yield "roots-rows-repeated", changed(rms, ("hypotheses.roots.0.rows", lambda x: x[:1] + x[:-1]))
+    yield "roots-count", changed(rms, ("hypotheses.roots.0.count", lambda x: x - 1))
+    yield "redraws-dropped", changed(rms, ("lower_bound.redraws", []))
+    yield "redraws-dropped-block", changed(block, ("lower_bound.redraws", []))
+    yield "redraws-others", changed(rms, ("lower_bound.redraws.0.0", lambda x: x + 1))
+    yield "redraws-fewer", changed(rms, ("lower_bound.redraws", lambda x: x[:-1]))
+    yield "redraws-wrong-length", changed(rms, ("lower_bound.redraws.0", lambda x: [*x, 0]))
+    yield "redraws-of-exponents-dropped", changed(block, ("hypotheses.exponents.redraws", []))
+    yield "redraws-of-roots-dropped", changed(free, ("hypotheses.roots.1.redraws", []))
+    yield "redraws-all-zero", changed(softmax, ("lower_bound.redraws", [[0, 0]] * softmax["lower_bound"]["inputs"]))
+    yield "ax-dropped", changed(softmax, ("assumptions", lambda x: x[:-1]))
+    for name in ("normalized", "lightning"):
+        yield f"softmax-is-{name}", changed(softmax, ("architecture.score", name))
+    smaller = naive.full_spec(attention([2, 2], [1], 2))
+    yield (
+        "softmax-is-lightning-program-too",
+        changed(
+            softmax,
+            ("architecture", smaller),
+            ("program_digest", naive.digest(naive.program_of(smaller))),
+            ("expected", naive.expected_dimension(smaller, softmax["parameters"])),
+            ("hypotheses.exponents", None),
+            ("assumptions", lambda x: x[:-1]),
+            ("defect", lambda x: x),
+        ),
+    )
+    deep = valid["softmax-deep"]
+    yield "ambient-of-softmax", changed(deep, ("upper_bound", {"kind": "ambient", "value": 10, "rule": "degrees"}))
+    ambient = {"kind": "ambient", "value": softmax["dimension"]["lower"], "rule": "tokens"}
+    yield "ambient-tokens-of-softmax", changed(softmax, ("upper_bound", ambient))
+    extra = {"rule": "rescaling", "layer": 1, "head": 1, "dimension": 1}
+    yield "rescaling-of-softmax", changed(softmax, ("upper_bound.generators", lambda x: [*x, extra]))
+    extra = {"rule": "head-mixing", "layer": 1, "head": None, "dimension": 2}
+    narrow = naive.prove(attention([3, 2], [2], 2, heads=2), error=None)
+    yield "head-mixing-of-narrow-heads", changed(narrow, ("upper_bound.generators", lambda x: [*x, extra]))
+    yield (
+        "head-mixing-of-narrow-heads-with-rank",
+        changed(
+            narrow,
+            ("upper_bound.generators", lambda x: [*x, extra]),
+            ("upper_bound.rows", lambda x: sorted({*x, *range(30)})[: len(x) + 1]),
+            ("upper_bound.columns", lambda x: [*x, 10]),
+            ("upper_bound.witness", lambda w: [[*x, 1] for x in w]),
+            ("upper_bound.value", lambda x: x - 1),
+            ("dimension.upper", lambda x: x - 1),
+        ),
+    )
+    yield "head-mixing-dropped", changed(mixing, ("upper_bound.generators", lambda x: x[:-1]))
+    trials = valid["program-exponential"]
+    yield "trials-degree-exponential", changed(trials, ("upper_bound.degree", lambda x: x - 1))
+    yield "trials-rank-exponential", changed(trials, ("upper_bound.trials.0.rank", 2))
+    upper = {**trials["upper_bound"], "theorem": rms["upper_bound"], "value": rms["dimension"]["lower"]}
+    yield "trials-with-roots", changed(rms, ("upper_bound", upper))
+
+
+def rank_forgeries(valid):
+    p = 2**31 - 1
+    good, noise = valid[f"rank-{p}"], random.Random(4)
+    yield "matrix-of-another-matrix", naive.prove_rank(OTHER, p)
+    other = naive.prove_rank(OTHER, p)
+    yield "matrix-replayed-for-the-matrix", changed(other, ("matrix", good["matrix"]))
+    yield "matrix-another-prime", changed(good, ("prime", 2147483629))
+    residues = [[x % 7 for x in row] for row in MATRIX]
+    yield "matrix-of-residues", naive.prove_rank(residues, p)
+    yield "matrix-other-rows", changed(good, ("rows", [0, 3]))
+    yield "matrix-other-columns", changed(good, ("columns", [0, 2]))
+    yield "matrix-dependent-rows", changed(good, ("rows", [0, 1]))
+    yield "matrix-shape", changed(good, ("shape", [5, 4]))
+    yield "matrix-rank", changed(good, ("rank", 3))
+    yield "matrix-challenges-fewer", changed(good, ("lower", lambda w: w[:-1]), ("upper", lambda w: w[:-1]))
+    yield "matrix-witness", changed(good, ("upper.3.1", lambda x: (x + 1) % p))
+    yield "matrix-not-reduced", changed(good, ("lower.0.0", lambda x: x + p))
+    yield "matrix-composite", changed(good, ("prime", 2**61 - 3))
+    larger = [[noise.randrange(p) for _ in range(3)] for _ in range(4)]
+    pivots = (("rows", [0, 1, 2]), ("columns", [0, 1, 2]), ("rank", 3))
+    yield "matrix-larger", changed(good, *pivots, ("lower", larger), ("upper", larger))
+    smaller = [w[:1] for w in good["lower"]]
+    yield (
+        "matrix-smaller",
+        changed(good, ("rows", [0]), ("columns", [0]), ("rank", 1), ("lower", smaller), ("upper", smaller)),
+    )
+    real = naive.prove_rank([[1, -2, 3, 0, 5]] * 4, p)
+    claim = {key: good[key] for key in ("matrix", "shape")}
+    yield "matrix-smaller-of-another", naive.seal(real | claim)
 
 
 def forgeries(valid):  # noqa: PLR0915
@@ -410,8 +635,24 @@ def malformed(valid):  # noqa: PLR0915
     yield "upper-kind-list", changed(single, ("upper_bound.kind", ["symmetry"]))
     yield "theorem-monte-carlo", changed(carlo, ("upper_bound.theorem", carlo["upper_bound"]))
     yield "architecture-unknown-kind", spec(kind="rnn")
-    yield "architecture-softmax", spec(score="softmax")
-    yield "architecture-norm", spec(norm="rms")
+    yield "architecture-score", spec(score="linear")
+    yield "architecture-norm", spec(norm="batch")
+    yield "architecture-activation", spec(mlp_width=2, activation="relu")
+    softmax = valid["softmax-single-layer"]
+    yield "redraws-negative", changed(softmax, ("lower_bound.redraws", [[-1, 0]]))
+    yield "redraws-33-bits", changed(softmax, ("lower_bound.redraws", [[2**32, 0]]))
+    yield "redraws-numbers", changed(softmax, ("lower_bound.redraws", [0, 0]))
+    yield "hypotheses-missing", naive.seal({k: v for k, v in softmax.items() if k != "hypotheses"})
+    yield "hypotheses-unknown", changed(softmax, ("hypotheses", {**softmax["hypotheses"], "logarithms": None}))
+    yield "exponents-list", changed(softmax, ("hypotheses.exponents", []))
+    yield "exponents-unknown-key", changed(softmax, ("hypotheses.exponents", lambda x: {**x, "relations": []}))
+    yield "roots-null-row", changed(valid["norm-rms"], ("hypotheses.roots.0.rows.0", None))
+    rank = naive.prove_rank(MATRIX, 7)
+    yield "rank-negative", changed(rank, ("rank", -1))
+    yield "rank-prime-62-bits", changed(rank, ("prime", 2**61 + 15))
+    yield "rank-shape-three", changed(rank, ("shape", [4, 5, 1]))
+    yield "rank-key-unknown", naive.seal(rank | {"kind": "matrix"})
+    yield "rank-key-missing", naive.seal({k: v for k, v in rank.items() if k != "upper"})
     yield "architecture-zero-width", spec(widths=[3, 0])
     yield "architecture-no-layer", spec(widths=[3], attention_dims=[])
     yield "architecture-lengths", spec(attention_dims=[2, 2])
@@ -440,7 +681,7 @@ def malformed(valid):  # noqa: PLR0915
             ("upper_bound", {"kind": "ambient", "value": 3, "rule": "degrees"}),
         ),
     )
-    yield "instruction-unknown", instructions(["exp", 3])
+    yield "instruction-unknown", instructions(["log", 3])
     yield "instruction-empty", instructions([])
     yield "instruction-string", instructions("exp")
     yield "instruction-name-list", instructions([["add"], 3, 3])
@@ -477,7 +718,13 @@ def files():
     single = naive.canonical(valid["attention-single-layer"]).encode()
     result["valid/attention-packed.json.gz"] = gzip.compress(single, mtime=0)
     result["valid/versions-differ.json"] = pretty(valid["mlp-square"] | {"versions": {"ffrank": "99"}})
-    for folder, some in (("invalid", forgeries(valid)), ("malformed", malformed(valid))):
+    result |= {f"valid/{name}.json": pretty(certificate) for name, certificate in ranks().items()}
+    result["matrix/planted.csv"] = "".join(",".join(map(str, row)) + "\n" for row in MATRIX).encode()
+    entries = [(i, j, x) for i, row in enumerate(MATRIX, 1) for j, x in enumerate(row, 1) if x]
+    lines = ["4 5 M", *(f"{i} {j} {x}" for i, j, x in entries), "0 0 0"]
+    result["matrix/planted.sms"] = "".join(line + "\n" for line in lines).encode()
+    forged = [*forgeries(valid), *transcendental_forgeries(valid), *rank_forgeries(ranks())]
+    for folder, some in (("invalid", forged), ("malformed", malformed(valid))):
         for name, content in some:
             assert f"{folder}/{name}.json" not in result
             result[f"{folder}/{name}.json"] = content if isinstance(content, bytes) else pretty(content)
