@@ -313,7 +313,6 @@ def transcendental_forgeries(valid):  # noqa: PLR0915
     yield "redraws-fewer", changed(rms, ("lower_bound.redraws", lambda x: x[:-1]))
     yield "redraws-wrong-length", changed(rms, ("lower_bound.redraws.0", lambda x: [*x, 0]))
     yield "redraws-of-exponents-dropped", changed(block, ("hypotheses.exponents.redraws", []))
-    yield "redraws-of-roots-dropped", changed(free, ("hypotheses.roots.1.redraws", []))
     yield "redraws-all-zero", changed(softmax, ("lower_bound.redraws", [[0, 0]] * softmax["lower_bound"]["inputs"]))
     yield "ax-dropped", changed(softmax, ("assumptions", lambda x: x[:-1]))
     for name in ("normalized", "lightning"):
