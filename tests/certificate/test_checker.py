@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+import sympy
 
 from . import make_corpus
 from . import naive_prover as naive
@@ -325,7 +326,6 @@ MUTATED = [
     "program-linear",
     "mlp-square",
     "mlp-fourth-power",
-    "attention-linear-mlp",
     "program-constant",
     "program-nothing",
     "softmax-one-token",
@@ -448,7 +448,7 @@ def lying_trials(monkeypatch):
 
 def test_ranks_of_trials_are_computed_in_full_only(monkeypatch):
     certificate = lying_trials(monkeypatch)
-    assert "trials" in checker.check(certificate).trusted[1]
+    assert any("Monte-Carlo trials" in x for x in checker.check(certificate).trusted)
     with pytest.raises(checker.Invalid, match="trial"):
         checker.check(certificate, full=True)
 
@@ -466,8 +466,8 @@ def test_singular_minors_are_found_in_full(monkeypatch):
 
 def test_primes():
     assert [n for n in range(5000) if checker.is_prime(n)] == [n for n in range(5000) if naive.is_prime(n)]
-    large = [n for n in range(2**61 - 200, 2**61) if checker.is_prime(n)]
-    assert large == [2**61 - 1]
+    large = range(2**61 - 2000, 2**61)
+    assert [n for n in large if checker.is_prime(n)] == [n for n in large if sympy.isprime(n)]
     assert not any(map(checker.is_prime, (3215031751, 3825123056546413051, 341550071728321, 2**61 + 1)))
     liars = [561, 1105, 1729, 2047, 3277, 4033, 1373653, 1530787, 25326001, 161304001, 2152302898747 % 2**31]
     assert [n for n in liars if checker.is_prime(n)] == [n for n in liars if naive.is_prime(n)]
@@ -600,7 +600,7 @@ def test_roots(p):
         assert 1 <= root <= (p - 1) // 2
         assert root == naive.square_root(x, p)
     for x in [0, *(x for x in range(1, min(p, 50)) if not naive.is_square(x, p))]:
-        with pytest.raises(ValueError, match=""):
+        with pytest.raises(ValueError):  # noqa: PT011
             checker.root(x, p)
 
 
@@ -619,14 +619,14 @@ def believed(spec, prime, seed):
 def test_the_naive_prover_is_believed(start, monkeypatch):
     monkeypatch.setattr(naive, "ATTEMPTS", 300)
     some = [spec for spec in SMALL[start::16] if naive.Points(naive.program_of(naive.full_spec(spec)), 3, 0).P <= 30]
-    assert any([believed(spec, P, 11) for spec in some])
+    assert sum(believed(spec, P, 11) for spec in some)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prime", [3, 257, P])
 def test_the_naive_prover_is_believed_at_all_primes(prime, monkeypatch):
     monkeypatch.setattr(naive, "ATTEMPTS", 300)
-    assert any([believed(spec, prime, 0) for spec in SMALL])
+    assert sum(believed(spec, prime, 0) for spec in SMALL)
 
 
 @pytest.mark.slow
@@ -634,14 +634,14 @@ def test_the_naive_prover_is_believed_at_all_primes(prime, monkeypatch):
 def test_the_twins_write_the_same_bytes(start, monkeypatch):
     """The naive prover and the real one, at primes of all sizes."""
     import ffrank
-    from ffrank.errors import FFRankError
+    from ffrank.errors import FfrankError
 
     agreed = 0
     for i, spec in enumerate(SPECS[start::4]):
         prime = random.Random(i).choice([P, P, 65537, 257, 31, 11])
         try:
             certificate = ffrank.certify(spec, prime=prime, seed=i).content
-        except FFRankError:
+        except FfrankError:
             continue
         other = naive.prove(spec, prime=prime, seed=i)
         keys = set(other) - {"versions"}
