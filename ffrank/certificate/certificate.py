@@ -101,7 +101,7 @@ class Certificate(_Content):
 
 @dataclass(frozen=True)
 class RankCertificate(_Content):
-    """The certified rank of a matrix.
+    """The certified rank of a matrix, mod a prime or over Q.
 
     Attributes
     ----------
@@ -111,17 +111,23 @@ class RankCertificate(_Content):
 
     @property
     def rank(self) -> int:
-        """The rank mod ``prime``."""
+        """The rank mod ``prime``, or over Q."""
         return int(self.content["rank"])
 
     @property
+    def over_q(self) -> bool:
+        """Whether it is the rank over Q."""
+        return "relations" in self.content
+
+    @property
     def prime(self) -> int:
-        """The modulus."""
+        """The modulus; over Q the prime mod which a minor of this size is not zero."""
         return int(self.content["prime"])
 
     def __repr__(self) -> str:
         m, n = self.content["shape"]
-        return f"RankCertificate(rank={self.rank}, prime={self.prime}, shape=({m}, {n}))"
+        field = "over Q" if self.over_q else f"mod {self.prime}"
+        return f"RankCertificate(rank {self.rank} of a {m} x {n} matrix {field})"
 
 
 def _umask() -> int:

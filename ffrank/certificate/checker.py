@@ -17,10 +17,12 @@ import json
 import struct
 import sys
 import zlib
+from fractions import Fraction
 from functools import partial, reduce
 from itertools import accumulate, chain, groupby, islice, pairwise
 from math import comb, isqrt, prod
 from operator import mul
+from re import fullmatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -160,9 +162,10 @@ CERTIFICATE |= {"parameters": INDEX, "dimension": DIMENSION, "expected": (None, 
 CERTIFICATE |= {"lower_bound": {"inputs": INDEX, "redraws": REDRAWS} | PIVOTS, "assumptions": [str]}
 CERTIFICATE |= {"hypotheses": {"exponents": (None, dict), "roots": (None, ROOTS)}, "digest": str}
 CERTIFICATE |= {"upper_bound": THEOREMS | {"monte-carlo": MONTE_CARLO}, "versions": {"ffrank": str}}
-RANK = {"schema": {"ffrank-rank/1"}, "prime": range(2, 2**61), "shape": [INDEX, INDEX], "matrix": str, "rank": INDEX}
-RANK |= {"rows": [INDEX], "columns": [INDEX], "lower": [[INDEX]], "upper": [[INDEX]]}
-RANK |= {"versions": {"ffrank": str}, "digest": str}
+RANK = {"schema": str, "prime": range(2, 2**61), "shape": [INDEX, INDEX], "matrix": str, "rank": INDEX, "digest": str}
+RANK |= {"rows": [INDEX], "columns": [INDEX], "lower": [[INDEX]], "versions": {"ffrank": str}}
+OVER_Q = "ffrank-rational-rank/1"
+RANKS: Object = {"ffrank-rank/1": RANK | {"upper": [[INDEX]]}, OVER_Q: RANK | {"relations": [[str]]}}
 ATTENTION = {"kind": str, "widths": [SIZE], "attention_dims": [SIZE], "tokens": SIZE, "heads": SIZE, "causal": bool}
 ATTENTION |= {"score": {"lightning", "softmax", "normalized"}, "norm": {"none", "rms", "layer"}, "residual": bool}
 ATTENTION |= {"value_dim": (None, SIZE), "mlp_width": (None, SIZE), "qk_bias": bool, "activation": ACTIVATION}
@@ -895,9 +898,7 @@ def composition(spec: Object) -> int:  # section 7.1: cut the network, and count
     return U[0, len(d) - 1]
 
 
-def trials_needed(
-    degree: int, norm_bits: int, asked: int
-) -> tuple[int, int]:  # the least K with x^K <= 2^-e, e >= asked
+def trials_needed(degree: int, norm_bits: int, asked: int) -> tuple[int, int]:  # least K with x^K <= 2^-e, e >= asked
     pool = 50697473  # the primes between 2^30 and 2^31, less the 64 that may have been used before
     numerator, denominator = (degree + 1) * pool + (norm_bits // 30) * 2**30, 2**30 * pool
     errors = ((K, (denominator**K // numerator**K).bit_length() - 1) for K in range(1, 65))
@@ -995,12 +996,11 @@ def check(certificate: Any, full: bool = False, max_work: int = MAX_WORK, matrix
     """
     Check a certificate, a file's bytes (gzip allowed), its text, or the object that it holds. Return what is proven.
 
-    With `full` the ranks of minors and Monte-Carlo trials are computed as well. `matrix` is the content of its file,
-    for a certificate of its rank. Raises `Invalid` if it says something false or unproven; `Malformed` if it cannot be
-    read, or takes more than `max_work` multiplications.
+    With `full` the ranks of minors and trials are computed as well. `matrix` is the content of a matrix's file. Raises
+    `Invalid` if something is false or unproven; `Malformed` if it cannot be read, or takes more than `max_work`.
     """
     c = read(certificate)
-    if type(c) is dict and c.get("schema") == "ffrank-rank/1":
+    if type(c) is dict and c.get("schema") in list(RANKS):
         return check_rank(c, full, max_work, matrix)
     p = sealed(c, CERTIFICATE | {"program" if type(c) is dict and "program" in c else "architecture": dict})
     spec = architecture(c["architecture"]) if "architecture" in c else None
@@ -1103,50 +1103,66 @@ def _report(c: Object, theorem: Object, full: bool) -> Report:  # in words what 
 
 
 # ---- Section 10: the rank of a given matrix ----
-def read_matrix(source: bytes, p: int, max_work: int) -> tuple[Matrix, int]:  # the residues, and the number of columns
+def read_matrix(source: bytes, max_work: int) -> tuple[Matrix, int]:  # the entries, and the number of columns
     lines = [line for line in (line.replace(b",", b" ").split() for line in source.splitlines()) if line]
-    sparse = len(lines) > 1 and len(lines[0]) == 3 and lines[0][2] == b"M"
-    lines[:1] = [lines[0][:2]] if sparse else lines[:1]
+    sparse = len(lines) > 1 and lines[0][2:] == [b"M"]
     try:
-        numbers = [[int(x.decode("ascii")) for x in line] for line in lines]
-    except ValueError:
-        raise Malformed("the matrix: an entry is not an integer, or has too many digits") from None
-    if not sparse:
-        _well_formed(len(set(map(len, numbers))) <= 1, "the matrix: its rows have different lengths")
-        return [[x % p for x in row] for row in numbers], len(numbers[0]) if numbers else 0
-    (m, n), *entries, last = numbers
-    places = {tuple(entry[:2]) for entry in entries}
-    good = last == [0, 0, 0] and len(places) == len(entries) and all(len(entry) == 3 for entry in entries)
-    good = good and all(1 <= i <= m and 1 <= j <= n for i, j in places) and m >= 0 and n >= 0
-    _well_formed(good, "the matrix: expected m n M, lines i j value with all places different, 0 0 0")
-    _afford((m + 1) * (n + 1) * ENTRY_WORK, max_work)
-    rows = [[0] * n for _ in range(m)]
-    for i, j, value in entries:
-        rows[i - 1][j - 1] = value % p
+        rows: list[Any] = [[Fraction(x.decode()) if b"/" in x else int(x) for x in line] for line in lines[sparse:]]
+        m, n = map(int, lines[0][:2]) if sparse else (len(rows), len(rows[0]) if rows else 0)
+        entries = {(i, j): x for i, j, x in rows[:-1]} if sparse else {}
+    except (ValueError, ZeroDivisionError):
+        expected = "expected CSV or SMS: integers or fractions a/b of up to 4300 digits, no header line"
+        raise Malformed(f"the matrix: {expected}") from None
+    _afford(m * n * ENTRY_WORK, max_work)
+    if sparse:
+        good = rows.pop() == [0, 0, 0] and len(entries) == len(rows) and m >= 0 <= n
+        good = good and all(i in range(1, m + 1) and j in range(1, n + 1) for i, j in entries)
+        _well_formed(good, "the matrix: expected m n M, lines i j value with all places different, 0 0 0")
+        rows = [[entries.get((i, j), 0) for j in range(1, n + 1)] for i in range(1, m + 1)]
+    _well_formed(all(len(row) == n for row in rows), "the matrix: its rows have different lengths")
     return rows, n
 
 
 def check_rank(c: Object, full: bool, max_work: int, source: bytes | None) -> Report:
-    p, r = sealed(c, RANK), len(c["rows"])
+    p, over_q = sealed(c, RANKS[c["schema"]]), c["schema"] == OVER_Q
     _well_formed(source is not None, "a certificate of a matrix's rank is checked with the matrix: --matrix FILE")
-    A, n = read_matrix(source or b"", p, max_work)
-    m, entries = len(A), b"".join(struct.pack(f"<{n}Q", *row) for row in A)
-    sha = hashlib.sha256(struct.pack("<3Q", m, n, p) + entries)
-    _compare(c, {"shape": [m, n], "matrix": sha.hexdigest(), "rank": r}, "certificate")
-    k = _check_pivots("rank", c, (m, n), ["lower", "upper"], p)
+    given, n = read_matrix(source or b"", max_work)
+    m, r, field = len(given), len(c["rows"]), "over Q" if over_q else f"mod {p}"
+    _well_formed(all(x.denominator % p for row in given for x in row), f"the matrix: {p} divides a denominator")
+    A = [[x % p if type(x) is int else x.numerator * pow(x.denominator, -1, p) % p for x in row] for row in given]
+    text = "".join(" ".join(map(str, row)) + "\n" for row in [[m, n], *given]) if over_q else ""
+    entries = text.encode() or struct.pack("<3Q", m, n, p) + b"".join(struct.pack(f"<{n}Q", *row) for row in A)
+    _compare(c, {"shape": [m, n], "matrix": hashlib.sha256(entries).hexdigest(), "rank": r}, "certificate")
+    k = _check_pivots("rank", c, (m, n), ["lower"] if over_q else ["lower", "upper"], p)
     _afford(m * (n + r) * (k + r * full), max_work)
     claim = digest({"claim": "rank"} | {key: c[key] for key in ("matrix", "prime", "shape", "rows", "columns")})
     columns = [[row[j] for j in c["columns"]] for row in A]
     minor = [columns[i] for i in c["rows"]]
-    for j, (w, u) in enumerate(zip(c["lower"], c["upper"], strict=True)):
+    for j, w in enumerate(c["lower"]):
         solved = _apply(minor, w, p) == stream(f"ffrank rank lower 1\n{claim}\n{j}", p, r)
         _require(solved, "lower witness: a challenge is not met, so the minor is not proven regular")
+    for j, u in enumerate(c.get("upper", ())):
         spanned = _apply(columns, u, p) == _apply(A, stream(f"ffrank rank upper 1\n{claim}\n{j}", p, n), p)
         _require(spanned, "upper witness: the columns of the pivots are not proven to span all")
-    _require(not full or rank(minor, p, r) == rank(A, p, r + 1) == r, f"the rank is not {r}")
-    said = f"the matrix is that of the certificate, {m} x {n}", f"its rank mod {p} (it is prime) is {r}"
+    _require(not full or rank(minor if over_q else A, p, r + 1) == rank(minor, p, r) == r, f"the rank is not {r}")
+    if over_q:
+        _check_relations(c, *((_flip(given), c["rows"]) if m < n else (given, c["columns"])), max_work)
+    said = f"the matrix is that of the certificate, {m} x {n}", f"its rank {field} is {r}; {p} is prime"
     dimension = dict(zip(DIMENSION, (r, r, r, "exact", None), strict=True))
-    return Report(f"rank {r} of a {m} x {n} matrix mod {p}", None, dimension, said, () if full else (SHAKE,))
+    return Report(f"rank {r} of a {m} x {n} matrix {field}", None, dimension, said, () if full else (SHAKE,))
+
+
+def _check_relations(c: Object, A: Matrix, pivots: Vector, max_work: int) -> None:  # so that the rank over Q is <= r
+    relations, lines, r = c["relations"], sorted(set(range(min(c["shape"]))) - set(pivots)), len(pivots)
+    good = len(relations) == len(lines) and all(len(relation) == r + 1 for relation in relations)
+    _well_formed(good, f"relations: expected {len(lines)} of {r + 1} coefficients")
+    _well_formed(
+        all(fullmatch("-?[0-9a-f]+", x) for x in chain(*relations)), "relations: expected hexadecimal integers"
+    )
+    _afford((1 + max(map(len, chain(*relations)), default=0) // 16) * len(A) * (r + 1) * len(lines), max_work)
+    for j, (scale, *combination) in zip(lines, ([int(x, 16) for x in relation] for relation in relations), strict=True):
+        holds = all(sum(map(mul, combination, (row[i] for i in pivots))) == scale * row[j] for row in A)
+        _require(scale and holds, f"relations: the one for row or column {j} does not hold")
 
 
 # ---- Command line ----

@@ -13,7 +13,7 @@ from ffrank.errors import CertificateError, InputError
 if TYPE_CHECKING:
     from ffrank.certificate.certificate import Certificate, RankCertificate
 
-__all__ = ["Verification", "verify"]
+__all__ = ["Verification", "read_matrix_text", "verify"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def verify(
     certificate: Certificate | RankCertificate | Mapping[str, Any] | str | Path,
     *,
     full: bool = False,
-    matrix: str | Path | None = None,
+    matrix: Any = None,
 ) -> Verification:
     """Check a certificate, believing nothing that the prover wrote.
 
@@ -52,17 +52,17 @@ def verify(
         A path is a .json or .json.gz file.
     full : bool
         Recompute the ranks of minors and Monte-Carlo trials too; in plain Python, so slow for large ones.
-    matrix : path, optional
-        The matrix of a rank certificate, as a CSV or SMS file.
+    matrix : path or matrix, optional
+        The matrix of a rank certificate: a file as ``ffrank rank`` reads it, or whatever ``ffrank.rank`` takes.
 
     Raises
     ------
     CertificateError
         If it is not a well-formed certificate.
-    InputError
-        If the file cannot be read.
+    InputError, MatrixError
+        If a file cannot be read.
     """
-    given = None if matrix is None else _content(matrix)
+    given = None if matrix is None else read_matrix_text(matrix)
     source: Any
     if isinstance(certificate, str | Path):
         source = _content(certificate)
@@ -77,6 +77,15 @@ def verify(
     except checker.Malformed as e:
         raise CertificateError(str(e)) from None
     return Verification(True, "", report.verified, report.trusted)
+
+
+def read_matrix_text(matrix: Any) -> bytes:
+    """Return a matrix, or the file of one, as text that the checker reads."""
+    from ffrank.certificate.matrix import matrix_text
+    from ffrank.linalg.adapters import entries
+    from ffrank.linalg.files import read_matrix
+
+    return matrix_text(entries(read_matrix(matrix) if isinstance(matrix, str | Path) else matrix).values)
 
 
 def _content(path: str | Path) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -92,16 +93,21 @@ def verify(
     max_work
         Multiplications that one certificate may take.
     matrix
-        The matrix of a rank certificate, a CSV or SMS file.
+        The matrix of a rank certificate, a file of any kind that ffrank rank reads.
     """
     from ffrank.certificate import checker
+    from ffrank.certificate.verify import read_matrix_text
 
     if not certificates:
         raise InputError("expected at least one certificate file; see 'ffrank verify --help'")
     options = [*(["--full"] if full else []), *(["--json"] if json else [])]
     options += ["--max-work", str(max_work)] if max_work is not None else []
-    options += ["--matrix", matrix] if matrix is not None else []
-    return checker.main([*options, "--", *certificates])
+    if matrix is None:
+        return checker.main([*options, "--", *certificates])
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:  # the checker reads nothing but text
+        file.write(read_matrix_text(matrix))
+        file.flush()
+        return checker.main([*options, "--matrix", file.name, "--", *certificates])
 
 
 def parse_size(size: str) -> int:

@@ -12,10 +12,9 @@ from cyclopts import Parameter
 from ffrank.cli.architecture import Options, Spec, read_target
 from ffrank.cli.certify import check_writable
 from ffrank.cli.show import show_pairs, show_table
-from ffrank.errors import InputError, ShapeError
+from ffrank.errors import ShapeError
 
 if TYPE_CHECKING:
-    from ffrank.certificate.certificate import RankCertificate
     from ffrank.geometry.fibers import Fibers
 
 __all__ = ["fibers", "rank", "singular"]
@@ -47,31 +46,29 @@ def rank(
     threads
         The result does not depend on it.
     output
-        Write a certificate of the rank mod p to this file.
+        Write a certificate of the rank to this file.
     json
         Print JSON.
     """
-    from ffrank import linalg
+    from ffrank.linalg import rank_over_q, rank_profile
     from ffrank.linalg.files import read_matrix
 
     if output is not None:
-        if prime is None:
-            raise InputError("--output: a certificate needs --prime")
         check_writable(Path(output))
     A = read_matrix("-" if matrix == STANDARD_INPUT else matrix)
     if A.ndim != 2:
         raise ShapeError(f"{matrix}: expected a matrix, got an array with {A.ndim} axes")
     m, n = A.shape
     facts: dict[str, Any] = {"shape": [m, n], "prime": prime}
-    if prime is None:
-        proven = linalg.rank_over_q(A, threads=threads)
-        facts |= {"rank": proven.rank, "rows": proven.rows.tolist(), "columns": proven.cols.tolist()}
-    elif output is None:
-        found = linalg.rank_profile(A, prime, threads=threads)
-        facts |= {"rank": found.rank, "rows": found.rows.tolist(), "columns": found.cols.tolist()}
-    else:
-        certificate = _certified(A, prime, threads, output)
+    if output is not None:
+        from ffrank.certificate.matrix import certify_rank
+
+        certificate = certify_rank(A, prime, threads=threads)
+        certificate.save(output)
         facts |= {key: certificate.content[key] for key in ("rank", "rows", "columns")}
+    else:
+        found = rank_over_q(A, threads=threads) if prime is None else rank_profile(A, prime, threads=threads)
+        facts |= {"rank": found.rank, "rows": found.rows.tolist(), "columns": found.cols.tolist()}
     if json:
         kept = facts if profile else {k: facts[k] for k in ("shape", "prime", "rank")}
         sys.stdout.write(json_module.dumps(kept) + "\n")
@@ -81,17 +78,9 @@ def rank(
     else:
         sys.stdout.write(f"{facts['rank']}\n")
     if output is not None and not json:
-        check = f"ffrank verify {output} --matrix MATRIX.csv (or .sms)"
-        sys.stdout.write(f"certificate {output}; check it with: {check}\n")
+        source = "FILE" if matrix in ("-", STANDARD_INPUT) else matrix
+        sys.stdout.write(f"certificate {output}; check it with: ffrank verify {output} --matrix {source}\n")
     return 0
-
-
-def _certified(A: Any, prime: int, threads: int | None, output: str) -> RankCertificate:
-    from ffrank.certificate.matrix import certify_rank
-
-    certificate = certify_rank(A, prime, threads=threads)
-    certificate.save(output)
-    return certificate
 
 
 def fibers(

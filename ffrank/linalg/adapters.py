@@ -200,14 +200,12 @@ def _from_flint(A: Any, name: str) -> Entries | None:
     if not hasattr(A, "nrows") or not hasattr(A, "entries"):
         raise MatrixError(f"expected a matrix for {name}, got {type(A).__name__}")
     shape = A.nrows(), A.ncols()
-    if isinstance(A, flint.nmod_mat):
-        values = np.array([int(x) for x in A.entries()], dtype=np.uint64)
-        return Entries(values.reshape(shape), int(A.modulus()))
-    if not isinstance(A, (flint.fmpz_mat, flint.fmpq_mat)):
-        raise MatrixError(f"expected nmod_mat, fmpz_mat or fmpq_mat for {name}, got {type(A).__name__}")
-    objects = np.empty(shape[0] * shape[1], dtype=object)
-    objects[:] = A.entries()
-    return Entries(objects.reshape(shape))
+    modular = isinstance(A, (flint.nmod_mat, flint.fmpz_mod_mat))
+    if not modular and not isinstance(A, (flint.fmpz_mat, flint.fmpq_mat)):
+        raise MatrixError(f"expected a matrix of integers, fractions or residues for {name}, got {type(A).__name__}")
+    listed = [int(x) for x in A.entries()] if modular else A.entries()
+    values = np.array(listed, dtype=np.uint64 if isinstance(A, flint.nmod_mat) else object)
+    return Entries(values.reshape(shape), int(A.modulus()) if modular else None)
 
 
 def _from_scipy(A: Any, name: str) -> Entries | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,15 +87,16 @@ def rank_over_q(A: Any, *, threads: int | None = None) -> RationalRank:
 def prove_rank(found: Entries, threads: int | None) -> RationalRank:
     if found.modulus is not None:
         raise MatrixError(f"expected integers or fractions, got a matrix mod {found.modulus}")
-    A = _integers(found.values)
-    transposed = A.shape[0] < A.shape[1]
-    if transposed:
-        A = A.T
+    # First turned, then scaled: factors of rows leave relations between columns as they are.
+    transposed = found.values.shape[0] < found.values.shape[1]
+    A, scales = _integers(found.values.T if transposed else found.values)
     n = A.shape[1]
     used: set[int] = set()
     while True:
         p = trial_prime("rank over Q", 0, len(used), frozenset(used))
         used.add(p)
+        if any(scale % p == 0 for scale in scales):
+            continue
         F = ple(A, p, threads=threads)
         if F.rank == n:
             relations = np.zeros((n, 0), dtype=object), np.zeros(0, dtype=object)
@@ -107,19 +109,25 @@ def prove_rank(found: Entries, threads: int | None) -> RationalRank:
         return RationalRank(F.rank, rows, cols, *relations, transposed, p)
 
 
-def _integers(values: NDArray[Any]) -> NDArray[Any]:
-    """Multiply the rows of a matrix of fractions by their common denominators; shrink integers to int64."""
+def _integers(values: NDArray[Any]) -> tuple[NDArray[Any], set[int]]:
+    """Multiply rows of fractions by common denominators; return int64 integers, if they fit, and the factors."""
     if values.dtype.kind in "iu":
-        return values.astype(np.int64) if values.dtype.itemsize < 8 else _shrunk(values.astype(object))
-    rows = []
+        return (values.astype(np.int64) if values.dtype.itemsize < 8 else _shrunk(values.astype(object))), set()
+    rows, scales = [], set()
     for row in values:
         pairs = [_pair(x) for x in row]
         scale = math.lcm(*(d for _, d in pairs))
+        scales.add(scale)
         rows.append([a * (scale // d) for a, d in pairs])
     out = np.empty(values.shape, dtype=object)
     if out.size:
         out[:] = rows
-    return _shrunk(out)
+    return _shrunk(out), scales
+
+
+def as_fraction(x: Any) -> Fraction:
+    """Return an integer or a fraction of any kind as a Fraction."""
+    return Fraction(*_pair(x))
 
 
 def _pair(x: Any) -> tuple[int, int]:
