@@ -17,24 +17,25 @@ if TYPE_CHECKING:
 def interleaved(
     contenders: Mapping[str, Callable[[], object]], repeat: int = 5, budget: float = 60.0
 ) -> dict[str, float]:
-    """Return the median seconds of each contender over ``repeat`` rounds, after one round that is not counted.
+    """Return the median seconds of each contender over ``repeat`` rounds.
 
-    Processor time is taken, which other programs disturb less, but elapsed time for names with "threads".
-    Short runs are repeated within a round until 5 ms have passed. A contender that has used ``budget``
-    seconds leaves; its first round then counts.
+    Each turn begins with a run that is not counted, so that nobody pays for the caches and pages that another left
+    behind. Processor time is taken, which other programs disturb less, but elapsed time for names with "threads".
+    Short runs are repeated within a turn until 5 ms have passed. A contender that has used ``budget`` seconds leaves.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(repeat + 1):
+    for _ in range(repeat):
         for name, run in contenders.items():
             if sum(times[name]) > budget:
                 continue
             clock = time.perf_counter if "threads" in name else time.process_time
+            run()
             start, runs = clock(), 0
             while runs == 0 or clock() - start < 0.005:
                 run()
                 runs += 1
             times[name].append((clock() - start) / runs)
-    return {name: statistics.median(found[1:] or found) for name, found in times.items()}
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def shown(seconds: float) -> str:
@@ -60,7 +61,7 @@ def machine() -> str:
     wide = any("avx512f" in line for line in lines if line.startswith("flags"))
     cpu = f"{names[0] if names else platform.processor()}{', AVX-512' if wide else ''}"
     versions = []
-    for package in ("numpy", "numba", "python-flint", "galois"):
+    for package in ("numpy", "numba", "python-flint", "galois", "sympy", "cypari"):
         try:
             versions.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:

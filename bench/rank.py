@@ -1,7 +1,7 @@
 """Exact ranks against the peers: ``python bench/rank.py [--quick] [--write]``.
 
 Prints a line per matrix: ffrank's median, and the peers' with their ratios to it (2.00x: takes twice as long).
-``--write`` puts the table into ``bench/rank.md``.
+``--write`` puts the table into ``bench/README.md``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 P23, P31, P61 = 8388593, 2**31 - 1, 2**61 - 1
+HEADING = "## Exact ranks: `python bench/rank.py --write`"
 NAMES = {P23: "p < 2^23", P31: "2^31-1", P61: "2^61-1", 2: "2", 3: "3", 257: "257"}
 
 
@@ -101,7 +102,7 @@ def cold_start() -> Iterator[str]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--quick", action="store_true", help="small sizes only")
-    options.add_argument("--write", action="store_true", help="write the table to bench/rank.md")
+    options.add_argument("--write", action="store_true", help="put the table into bench/README.md")
     chosen = options.parse_args()
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
         # Every copy of OpenBLAS in this process reads it when it is loaded, NumPy's own before this line.
@@ -123,24 +124,32 @@ def main() -> None:
     for label, A, p, rank in matrices(quick=chosen.quick):
         runs = contenders(A, p)
         assert runs["ffrank"]() == rank
-        medians = interleaved(runs, repeat=5 if A.size <= 2e6 else 3, budget=20)
+        medians = interleaved(runs, repeat=5 if A.size <= 2e6 else 3, budget=15)
         line = row(label, medians, "ffrank")
         if rank == A.shape[0] == A.shape[1] >= 1000:
             line += f" | peak {2 / 3 * rank**3 / medians['ffrank'] / speed:.0%}"
         tell(line)
     if chosen.write:
-        text = [
-            "# Exact ranks: `python bench/rank.py --write`\n",
-            "Medians of interleaved runs, in processor time where one thread works; the ratio is the peer's time over",
-            "ffrank's. FFLAS-FFPACK and NTL include the copy of the matrix into their own type, a few percent; FLINT",
-            "does not unless it says so. *float64* is `numpy.linalg.matrix_rank`, which answers another question.",
-            "*peak* is (2/3)n³ over the time and the dgemm rate.\n",
-            f"Machine: {machine()}.\n",
-            "```",
-            *lines,
-            "```\n",
-        ]
-        (Path(__file__).parent / "rank.md").write_text("\n".join(text))
+        write(lines)
+
+
+def write(lines: list[str]) -> None:
+    """Replace the section of ``bench/README.md`` that this script makes, up to the next heading."""
+    text = [
+        f"{HEADING}\n",
+        "Medians of interleaved runs, in processor time where one thread works; each run follows one of the same",
+        "contender that is not counted. A ratio is the peer's time over ffrank's. FFLAS-FFPACK and NTL include the copy",
+        "of the matrix into their own type, a few percent; FLINT does not unless it says so. *float64* is",
+        "`numpy.linalg.matrix_rank`, which answers another question. *peak* is (2/3)n³ over the time and the dgemm rate.\n",
+        f"Machine: {machine()}.\n",
+        "```",
+        *lines,
+        "```\n",
+    ]
+    path = Path(__file__).parent / "README.md"
+    before, _, rest = path.read_text(encoding="utf-8").partition(HEADING)
+    _, mark, after = rest.partition("\n## ")
+    path.write_text(before + "\n".join(text) + mark + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

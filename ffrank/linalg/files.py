@@ -31,6 +31,7 @@ __all__ = ["read_matrix"]
 
 _SMS = re.compile(rb"\s*(\d+)\s+(\d+)\s+[MmIiRrPpSs]\b[^\n]*\n")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+_PLAIN = re.compile(r"[-+0-9, \t\r\n]*")
 _SEPARATOR = re.compile(r"\s*[,;]\s*|\s+")
 
 
@@ -197,13 +198,24 @@ def _assemble(m: int, n: int, triples: Iterator[tuple[int, int, Any]], symmetry:
 
 
 def _table(text: str) -> NDArray[Any]:
+    if _PLAIN.fullmatch(text) and text.strip():
+        try:
+            return np.loadtxt(text.splitlines(), np.int64, ndmin=2, delimiter="," if "," in text else None)
+        except ValueError:
+            pass  # a fault, which is named below, or an integer that needs more bits
     rows: list[list[int | Fraction]] = []
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         bare = re.split("[#%]", line, maxsplit=1)[0].strip()
-        if bare:
-            rows.append([_number(x) for x in _SEPARATOR.split(bare)])
-            if len(rows[-1]) != len(rows[0]):
-                raise MatrixError(f"expected {len(rows[0])} entries in row {len(rows)}, got {len(rows[-1])}")
+        if not bare:
+            continue
+        fields = _SEPARATOR.split(bare)
+        try:
+            rows.append([_number(x) for x in fields])
+        except MatrixError as error:
+            header = not rows and not any(map(_INTEGER.match, fields))
+            raise MatrixError(f"line {number}: {error}{'; remove the header line' if header else ''}") from None
+        if len(rows[-1]) != len(rows[0]):
+            raise MatrixError(f"line {number}: expected {len(rows[0])} entries as in the first row, got {len(fields)}")
     if not rows:
         return np.zeros((0, 0), np.int64)
     A = np.empty((len(rows), len(rows[0])), dtype=object)
@@ -212,13 +224,10 @@ def _table(text: str) -> NDArray[Any]:
 
 
 def _number(text: str) -> int | Fraction:
-    if "/" not in text:
-        return _integer(text)
-    numerator, denominator = text.split("/", 1)
-    bottom = _integer(denominator)
-    if bottom == 0:
-        raise MatrixError(f"expected a denominator other than 0, got {text[:40]!r}")
-    return Fraction(_integer(numerator), bottom)
+    top, slash, bottom = text.partition("/")
+    if not _INTEGER.fullmatch(top) or (slash and not (_INTEGER.fullmatch(bottom) and int(bottom))):
+        raise MatrixError(f"expected an integer or a fraction a/b, got {text[:40]!r}")
+    return Fraction(int(top), int(bottom)) if slash else int(top)
 
 
 def _integer(text: str) -> int:

@@ -177,7 +177,8 @@ def honest():
 
 
 def ranks():
-    return {f"rank-{p}": naive.prove_rank(MATRIX, p) for p in (2, 7, 2**31 - 1, 2**61 - 1)}
+    over_q = {f"rational-rank-{p}": naive.prove_rank_over_q(MATRIX, p) for p in (11, 2**31 - 1)}
+    return over_q | {f"rank-{p}": naive.prove_rank(MATRIX, p) for p in (2, 7, 2**31 - 1, 2**61 - 1)}
 
 
 # -- forgeries
@@ -388,6 +389,34 @@ def rank_forgeries(valid):
     real = naive.prove_rank([[1, -2, 3, 0, 5]] * 4, p)
     claim = {key: good[key] for key in ("matrix", "shape")}
     yield "matrix-smaller-of-another", naive.seal(real | claim)
+
+
+def rational_rank_forgeries(valid):
+    p = 2**31 - 1
+    good, noise = valid[f"rational-rank-{p}"], random.Random(5)
+    yield "rational-matrix-of-another-matrix", naive.prove_rank_over_q(OTHER, p)
+    yield "rational-matrix-another-prime", changed(good, ("prime", 2147483629))
+    yield "rational-matrix-other-rows", changed(good, ("rows", [0, 3]))
+    yield "rational-matrix-other-columns", changed(good, ("columns", [0, 2]))
+    yield "rational-matrix-shape", changed(good, ("shape", [5, 4]))
+    yield "rational-matrix-rank", changed(good, ("rank", 3))
+    yield "rational-matrix-witness", changed(good, ("lower.1.1", lambda x: (x + 1) % p))
+    yield "rational-matrix-challenges-fewer", changed(good, ("lower", lambda w: w[:-1]))
+    yield "rational-matrix-composite", changed(good, ("prime", 2**61 - 3))
+    yield "rational-matrix-relation", changed(good, ("relations.1.2", lambda x: f"{int(x, 16) + 1:x}"))
+    yield "rational-matrix-relation-modulo-p", changed(good, ("relations.1.2", lambda x: f"{int(x, 16) + p:x}"))
+    yield "rational-matrix-relation-of-zeros", changed(good, ("relations.0", ["0", "0", "0"]))
+    larger = [[noise.randrange(p) for _ in range(3)] for _ in range(4)]
+    pivots = (("rows", [0, 1, 2]), ("columns", [0, 1, 2]), ("rank", 3))
+    yield "rational-matrix-larger", changed(good, *pivots, ("lower", larger), ("relations", [["1", "0", "0", "0"]]))
+    smaller = [w[:1] for w in good["lower"]]
+    pivot = (("rows", [0]), ("columns", [0]), ("rank", 1), ("lower", smaller))
+    yield "rational-matrix-smaller", changed(good, *pivot, ("relations", [["1", "2"]] * 3))
+    claim = {key: good[key] for key in ("matrix", "shape")}
+    yield "rational-matrix-smaller-of-another", naive.seal(naive.prove_rank_over_q([[1, -2, 3, 0, 5]] * 4, p) | claim)
+    modular = {k: v for k, v in naive.prove_rank(MATRIX, p).items() if k != "upper"}
+    rest = {key: good[key] for key in ("schema", "relations", "matrix")}
+    yield "rational-matrix-witness-of-residues", naive.seal(modular | rest)
 
 
 def forgeries(valid):  # noqa: PLR0915
@@ -652,6 +681,14 @@ def malformed(valid):  # noqa: PLR0915
     yield "rank-shape-three", changed(rank, ("shape", [4, 5, 1]))
     yield "rank-key-unknown", naive.seal(rank | {"kind": "matrix"})
     yield "rank-key-missing", naive.seal({k: v for k, v in rank.items() if k != "upper"})
+    over_q = naive.prove_rank_over_q(MATRIX, 2**31 - 1)
+    yield "rational-rank-with-upper", naive.seal(over_q | {"upper": over_q["lower"]})
+    yield "rational-rank-without-relations", naive.seal({k: v for k, v in over_q.items() if k != "relations"})
+    yield "rational-rank-relations-fewer", changed(over_q, ("relations", lambda x: x[:-1]))
+    yield "rational-rank-relations-more", changed(over_q, ("relations", lambda x: [*x, x[-1]]))
+    yield "rational-rank-relation-short", changed(over_q, ("relations.0", lambda x: x[:-1]))
+    yield "rational-rank-relation-decimal", changed(over_q, ("relations.0.0", "0x1"))
+    yield "rational-rank-relation-numbers", changed(over_q, ("relations.0", [1, 2, 0]))
     yield "architecture-zero-width", spec(widths=[3, 0])
     yield "architecture-no-layer", spec(widths=[3], attention_dims=[])
     yield "architecture-lengths", spec(attention_dims=[2, 2])
@@ -723,6 +760,7 @@ def files():
     lines = ["4 5 M", *(f"{i} {j} {x}" for i, j, x in entries), "0 0 0"]
     result["matrix/planted.sms"] = "".join(line + "\n" for line in lines).encode()
     forged = [*forgeries(valid), *transcendental_forgeries(valid), *rank_forgeries(ranks())]
+    forged += rational_rank_forgeries(ranks())
     for folder, some in (("invalid", forged), ("malformed", malformed(valid))):
         for name, content in some:
             assert f"{folder}/{name}.json" not in result

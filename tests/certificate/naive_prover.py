@@ -1240,4 +1240,38 @@ def prove_rank(A, p, n=None):
     return seal(content | {"versions": {"ffrank": "0.1.0"}})
 
 
+def prove_rank_over_q(A, p, n=None):
+    """A certificate of the rank over Q of a matrix of integers or fractions, with p for the lower bound."""
+    m, n = len(A), len(A[0]) if A else n or 0
+    text = "".join(" ".join(map(str, row)) + "\n" for row in [[m, n], *A])
+    residues = [[Fraction(x).numerator * pow(Fraction(x).denominator, -1, p) % p for x in row] for row in A]
+    rows = independent(residues, p)
+    columns = independent(transposed(residues), p) if A else []
+    content = {"matrix": hashlib.sha256(text.encode()).hexdigest(), "prime": p, "shape": [m, n]}
+    content |= {"rows": rows, "columns": columns}
+    claim, r = digest({"claim": "rank"} | content), len(rows)
+    minor = [[residues[i][j] for j in columns] for i in rows]
+    count = next(k for k in itertools.count(1) if p**k >= 2**120)
+    lower = [solve(minor, stream(f"ffrank rank lower 1\n{claim}\n{j}", p, r), p) for j in range(count)]
+    lines, pivots = (transposed(A), rows) if m < n else (A, columns)
+    relations = [relation(lines, pivots, j) for j in range(min(m, n)) if j not in pivots]
+    content |= {"schema": "ffrank-rational-rank/1", "rank": r, "lower": lower, "relations": relations}
+    return seal(content | {"versions": {"ffrank": "0.1.0"}})
+
+
+def relation(A, pivots, j):
+    """Column j of A as a combination of the pivots, with one denominator, by elimination over Q."""
+    rows = [[Fraction(row[i]) for i in (*pivots, j)] for row in A]
+    for k in range(len(pivots)):
+        lead = next(i for i in range(k, len(rows)) if rows[i][k])
+        rows[k], rows[lead] = rows[lead], rows[k]
+        rows[k] = [x / rows[k][k] for x in rows[k]]
+        rows = [row if i == k else [x - row[k] * y for x, y in zip(row, rows[k], strict=True)]
+                for i, row in enumerate(rows)]  # fmt: skip
+    combination = [row[-1] for row in rows[: len(pivots)]]
+    assert not any(row[-1] for row in rows[len(pivots) :])
+    scale = math.lcm(*(x.denominator for x in combination))
+    return [f"{scale:x}", *(f"{int(x * scale):x}" for x in combination)]
+
+
 certify = prove

@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import time
+from fractions import Fraction
 
 import pytest
 import sympy
@@ -122,15 +123,20 @@ def test_matrices():
     ("text", "expected"),
     [
         (b"1,2\n3,4\n", ([[1, 2], [3, 4]], 2)),
-        (b"-1 8\r\n\n +3\t4", ([[4, 3], [3, 4]], 2)),
+        (b"-1 8\r\n\n +3\t4", ([[-1, 8], [3, 4]], 2)),
+        (b"2/4,-3\n1,0/5", ([[Fraction(1, 2), -3], [1, 0]], 2)),
+        (b"1 2 M\n1 1 -1/3\n0 0 0", ([[Fraction(-1, 3), 0]], 2)),
         (b"", ([], 0)),
-        (b"2 3 M\n2 3 -1\n0 0 0\n", ([[0, 0, 0], [0, 0, 4]], 3)),
+        (b"2 3 M\n2 3 -1\n0 0 0\n", ([[0, 0, 0], [0, 0, -1]], 3)),
         (b"2 0 M\n0 0 0", ([[], []], 0)),
         (b"0 2 M\n0 0 0", ([], 2)),
         (b"1 2\n3", None),
         (b"1,x", None),
         (b"1.0", None),
         (b"1e3", None),
+        (b"1/0", None),
+        (b"1/2/3", None),
+        (b"2 3 M\n1/2 1 1\n0 0 0", None),
         (b"9" * 5000, None),
         (b"2 3 M\n1 1 1", None),
         (b"2 3 M\n3 1 1\n0 0 0", None),
@@ -146,9 +152,9 @@ def test_matrices():
 def test_files_of_matrices(text, expected):
     if expected is None:
         with pytest.raises(checker.Malformed):
-            checker.read_matrix(text, 5, 10**9)
+            checker.read_matrix(text, 10**9)
     else:
-        assert checker.read_matrix(text, 5, 10**9) == expected
+        assert checker.read_matrix(text, 10**9) == expected
 
 
 @pytest.mark.parametrize("p", [2, 3, 257, P, 2**61 - 1])

@@ -13,15 +13,14 @@ from tests.certificate import make_corpus
 CORPUS = Path(make_corpus.__file__).parent / "corpus"
 CHECKER = Path(ffrank.__file__).parent / "certificate" / "checker.py"
 STATUS = {"valid": 0, "invalid": 1, "malformed": 2}
-
-
+OF_MATRICES = b'"ffrank-rank/1"', b'"ffrank-rational-rank/1"'
 PLANTED = CORPUS / "matrix" / "planted.csv"
 
 
 def certificates(kind, *, of_matrices):
     """The files of a kind: of architectures and programs, or of the planted matrix."""
     paths = sorted((CORPUS / kind).iterdir())
-    return [p for p in paths if (b'"ffrank-rank/1"' in p.read_bytes()) == of_matrices]
+    return [p for p in paths if any(x in p.read_bytes() for x in OF_MATRICES) == of_matrices]
 
 
 def verdicts(paths, *options):
