@@ -138,9 +138,10 @@ def write(lines: list[str]) -> None:
     text = [
         f"{HEADING}\n",
         "Medians of interleaved runs, in processor time where one thread works; each run follows one of the same",
-        "contender that is not counted. A ratio is the peer's time over ffrank's. FFLAS-FFPACK and NTL include the copy",
-        "of the matrix into their own type, a few percent; FLINT does not unless it says so. *float64* is",
-        "`numpy.linalg.matrix_rank`, which answers another question. *peak* is (2/3)n³ over the time and the dgemm rate.\n",
+        "contender that is not counted. A ratio is the peer's time over ffrank's. FFLAS-FFPACK and NTL include the",
+        "copy of the matrix into their own type, a few percent; FLINT does not unless it says so. *float64* is",
+        "`numpy.linalg.matrix_rank`, which answers another question. *peak* is (2/3)n³ over the time and the dgemm",
+        "rate.\n",
         f"Machine: {machine()}.\n",
         "```",
         *lines,

@@ -116,6 +116,10 @@ def test_flint():
         la.rank(M, 103)
     with pytest.raises(ModulusError, match="composite"):
         la.rank(flint.nmod_mat(1, 1, [1], 15))
+    ring = flint.fmpz_mod_ctx(2**61 - 1)
+    assert la.rank(flint.fmpz_mod_mat(2, 2, [1, 2, 2, 4 + 2**61 - 1], ring)) == 1
+    with pytest.raises(ModulusError, match="got a matrix mod 2305843009213693951"):
+        la.rank(flint.fmpz_mod_mat(1, 1, [1], ring), 101)
     assert residues(flint.fmpz_mat(1, 2, [10**30, -1])) == [[10**30 % P, P - 1]]
     assert la.rank(flint.fmpz_mat(3, 3, A.ravel().tolist())) == 2
     for odd in (flint.nmod_poly([1], 5), flint.fmpz(3), flint.arb_mat(1, 1, [1])):

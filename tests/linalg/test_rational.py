@@ -56,6 +56,29 @@ def test_fractions():
     assert la.rank([[Fraction(1, 2), Fraction(1, 3)], [3, 5]]) == 2
 
 
+@pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
+def test_fractions_of_every_shape(shape):
+    """Denominators differ from row to row and from column to column, so neither side can be scaled away."""
+    rng = np.random.default_rng(5)
+    A = rng.integers(-9, 10, shape).astype(object)
+    A *= np.array([[Fraction(1, int(y)) for y in row] for row in rng.integers(1, 9, shape)])
+    if shape == (9, 4):
+        A[:, 3] = A[:, 0] / 7 - A[:, 1] / 3
+    else:
+        A[3] = A[0] / 7 - A[1] / 3
+    got = la.rank_over_q(A)
+    verify(A, got)
+    assert got.rank == 3 == sympy.Matrix(A).rank()
+
+
+def test_denominators_that_vanish_mod_the_first_prime():
+    first = la.rank_over_q([[1]]).prime
+    got = la.rank_over_q([[Fraction(1, first), 1], [1, first]])
+    verify([[Fraction(1, first), 1], [1, first]], got)
+    assert got.rank == 1
+    assert got.prime != first
+
+
 def test_unlucky_primes(monkeypatch):
     """Primes at which the rank drops are noticed, because the relations found there do not hold."""
     primes = iter([2, 3, 5, 2**31 - 1])
